@@ -287,7 +287,7 @@ WH_FN int OF(spill_tile)(const wh_heap_ref *heap, const whi_group *g, const whi_
         }
     }
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
-    place_tile(heap, c, &places, 1u << t->parts_log2, NULL);
+    place_tile(heap, c, &places, 1u << t->parts_log2);
     for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
         OF(row) r[STEPS_AHEAD];
         int has[STEPS_AHEAD];

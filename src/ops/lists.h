@@ -26,7 +26,6 @@ typedef struct whi_page_list {
 typedef struct whi_chains {
     uint64_t *cursor;     /* of a chain: chains.h's P1 */
     unsigned char **page; /* of a number; NULL: given back */
-    uint32_t *part;       /* whose it is; NULL: nobody asks */
     uint32_t *ordinal;    /* the how manieth of its chain */
     uint32_t *link;       /* WHI_LINKS of a page: chains.h's P2; NULL: nobody asks */
     uint32_t *n_pages;    /* numbers so far: fetch_add, relaxed */

@@ -4,8 +4,8 @@
  * follow each other write places that do. Places are in pages of the heap, which the parts get as
  * they grow (parts.h); or, not paged, in memory where all rows have been counted before.
  *
- * T1      a tile's pages, of the level before, are its block's: read until all rows of the tile
- *         have places and are written there, and given back then. Tiles are whole pages
+ * T1      a tile's pages, of the level before, are its block's: read until there is a barrier
+ *         after which all rows of the tile have places, and given back then. Tiles are whole pages
  */
 
 WH_FN OF(row) OF(row_of_part)(const whi_parts *s, uint32_t p, uint32_t i) {
@@ -86,7 +86,6 @@ WH_FN void OF(write_tile)(const whi_join *j, const whi_parts *to, const sorted_t
              (uint32_t)place & ((1u << log2) - 1), r);
         }
     }
-    WH_PLANT(partition_b1_written, wh_syncthreads(), (void)0); /* T1 */
 }
 
 OPS_KERNEL(count_parts, join_args, a) {

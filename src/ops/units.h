@@ -100,9 +100,8 @@ WH_FN void free_pages(const wh_heap_ref *heap, const whi_parts *s, uint32_t firs
 WH_FN void free_tile(const wh_heap_ref *heap, const whi_parts *s, const tile_source *t) {
     const uint32_t first = s->first[t->part] + (t->first >> s->page_log2);
     const int is_last = t->first + t->n == s->rows[t->part];
-    free_pages(heap, s, first,
-               WH_PLANT(units_t1_last, is_last, 0) ? s->first[t->part + 1]
-                                                   : first + (t->n >> s->page_log2));
+    const uint32_t end = is_last ? s->first[t->part + 1] : first + (t->n >> s->page_log2);
+    free_pages(heap, s, first, end);
 }
 
 /* --- units of work -----------------------------------------------------------------------------
