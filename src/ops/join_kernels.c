@@ -24,8 +24,11 @@ enum { TABLE_STOPPED, TABLE_ROWS, TABLE_WORDS };
 #define CHAIN_END 0xffffu
 #define CHAIN_START 0x10000u
 
-/* A thread reads so many rows of a table before it uses the first one. */
-#define ROWS_AHEAD 8u
+/* A thread reads so many rows of a table before it uses the first one; looks for so many places
+ * before it writes to the first one; and has so many rows of later steps on their way. */
+#define ROWS_AHEAD 10u
+#define WRITES_AHEAD 4u
+#define STEPS_AHEAD 3u
 
 /* Rows of a tile that a thread has, by the width of keys. */
 #if WH_FILE_IS_CUDA

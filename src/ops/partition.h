@@ -72,18 +72,44 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     }
 }
 
+/* A row of a sorted tile, and its place. */
+typedef struct OF(sorted_row) {
+    OF(row) row;
+    unsigned char *page; /* NULL: it has no place, or has been there before */
+    uint32_t in_page;
+} OF(sorted_row);
+
+WH_FN OF(sorted_row) OF(sorted_row_at)(const whi_join *j, const whi_parts *to, const sorted_tile *t,
+                                       uint32_t i) {
+    OF(sorted_row) r;
+    r.row = OF(row_of_page)(t->rows, j->tile_log2, i);
+    const uint32_t p = OF(digit_of)(to, r.row.key), here = t->here[p];
+    r.page = NULL;
+    r.in_page = 0;
+    if (WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE) {
+        const uint64_t place = place_of(t, p, i - t->start[p]);
+        r.page = page_of_number(to, (uint32_t)(place >> to->page_log2));
+        r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
+    }
+    return r;
+}
+
 /* The rows of a sorted tile to their places. All threads. */
 WH_FN void OF(write_tile)(const whi_join *j, const whi_parts *to, const sorted_tile *t,
                           uint32_t n) {
-    const uint32_t log2 = to->page_log2;
-    for (uint32_t i = wh_thread_in_block(); i < n; i += wh_block_threads()) {
-        const OF(row) r = OF(row_of_page)(t->rows, j->tile_log2, i);
-        const uint32_t p = OF(digit_of)(to, r.key), here = t->here[p];
-        if (WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE) {
-            const uint64_t place = place_of(t, p, i - t->start[p]);
-            OF(row_to_page)
-            (page_of_number(to, (uint32_t)(place >> log2)), log2,
-             (uint32_t)place & ((1u << log2) - 1), r);
+    const uint32_t threads = wh_block_threads();
+    for (uint32_t i = wh_thread_in_block(); i < n; i += WRITES_AHEAD * threads) {
+        OF(sorted_row) r[WRITES_AHEAD]; /* all are looked for before the first one is written */
+        for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
+            r[k].page = NULL;
+            if (i + k * threads < n) {
+                r[k] = OF(sorted_row_at)(j, to, t, i + k * threads);
+            }
+        }
+        for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
+            if (r[k].page != NULL) {
+                OF(row_to_page)(r[k].page, to->page_log2, r[k].in_page, r[k].row);
+            }
         }
     }
 }

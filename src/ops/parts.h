@@ -5,7 +5,7 @@
  * groups of consecutive numbers, so that places of a group are consecutive, too.
  *
  * P1      cursor[p]: the end of the group that part p grows in, the number behind its last page,
- *         above GROUP_FULL less the rows that are left in it. fetch_add (acq_rel) of n takes n
+ *         above GROUP_FULL less the rows that are left in it. fetch_add (acquire) of n takes n
  *         places from the old value on, if that is no more than GROUP_FULL. Who takes more than are
  *         left gets what is left, and brings a group of pages for the others: until it stores
  *         (release) the cursor of that group, others see that the group is more than full, take
@@ -13,7 +13,8 @@
  *         meanwhile goes with that store. If there is no memory, it stores the value that it found:
  *         nothing has been taken
  * P2      page[k], part[k], ordinal[k]: each written by one lane of the warp that brought page k,
- *         before its wh_syncwarp, and the release of P1. n_pages: fetch_add (relaxed) takes numbers
+ *         before its wh_syncwarp, and the release of P1, which the fetch_adds after it go on with:
+ *         all takers of the group see them. n_pages: fetch_add (relaxed) takes numbers
  *         for pages that are there
  *
  * Progress: a lane waits only for one that is bringing pages, which waits for nobody. It waits not
@@ -82,6 +83,8 @@ typedef struct group_ask {
     uint32_t rows;       /* that have no place yet */
     uint32_t need, want; /* pages; none is wanted: 0 */
     uint32_t ordinal;    /* of the first one */
+    uint32_t number;     /* of the first one, when it is there */
+    int is_refused;      /* there is no memory for them */
 } group_ask;
 
 /* Pages to bring for so many rows, behind those that the part has. */
@@ -103,7 +106,7 @@ WH_FN int take_places(const whi_parts *s, const sorted_tile *t, uint32_t p, uint
                       group_ask *ask) {
     uint64_t *cursor = &s->cursor[ask->part];
     const uint64_t old =
-        WH_PLANT_ORDER(parts_p1_take, wh_fetch_add_u64, acq_rel)(cursor, n); /* P1, P2 */
+        WH_PLANT_ORDER(parts_p1_take, wh_fetch_add_u64, acquire)(cursor, n); /* P1, P2 */
     const uint32_t full = wh_low_u32(old), left = GROUP_FULL - full, here = n < left ? n : left;
     if (WH_PLANT(parts_p1_full, full > GROUP_FULL, 0)) {
         return 0;
@@ -128,9 +131,8 @@ WH_FN uint32_t lanes_up_to(uint32_t sum, uint32_t item) {
 }
 
 /* The groups of pages that lanes of a warp ask for, those of the first lanes that a warp brings at
- * a time; want is 0 then. 1: there was no memory for the caller's. All lanes of a warp. P1, P2 */
-WH_FN_SLOW int bring_groups(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t, uint32_t p,
-                            group_ask *ask) {
+ * a time; want is 0 then. All lanes of a warp. P1, P2 */
+WH_FN_SLOW void bring_groups(const wh_heap_ref *heap, const whi_parts *s, group_ask *ask) {
     const uint32_t lane = wh_lane_id(), up_to = wh_scan_add_warp_u32(ask->want);
     const int is_turn = ask->want != 0 && up_to <= MOST_BROUGHT;
     const uint32_t all = wh_reduce_max_u32(WH_FULL_WARP, is_turn ? up_to : 0);
@@ -163,7 +165,7 @@ WH_FN_SLOW int bring_groups(const wh_heap_ref *heap, const whi_parts *s, const s
     WH_PLANT(parts_p2_warp, wh_syncwarp(WH_FULL_WARP), (void)0); /* P2 */
     if (is_there) {
         const uint32_t end = base + before + n, left = (n << s->page_log2) - ask->rows;
-        t->more[p] = (uint64_t)(base + before) << s->page_log2;
+        ask->number = base + before;
         WH_PLANT_ORDER(parts_p1_bring, wh_store_u64, release)
         (&s->cursor[ask->part], (uint64_t)end << 32 | (GROUP_FULL - left)); /* P1, P2 */
     } else if (is_turn) {
@@ -171,7 +173,7 @@ WH_FN_SLOW int bring_groups(const wh_heap_ref *heap, const whi_parts *s, const s
                  (void)0); /* P1 */
     }
     ask->want = is_turn ? 0 : ask->want;
-    return is_turn && !is_there;
+    ask->is_refused |= is_turn && !is_there;
 }
 
 /* Places for all rows of a tile, counts, in parts from `base` on. placed: a bit for each of these
@@ -193,17 +195,20 @@ WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_
         if (!is_done && looks) {
             is_done = take_places(s, t, p, n, &ask);
         }
+        WH_NO_UNROLL
         while (wh_any(WH_FULL_WARP, ask.want != 0)) {
-            if (bring_groups(heap, s, t, p, &ask)) {
-                t->here[p] = WH_PLANT(parts_nowhere, TILE_NOWHERE, TILE_PLACED);
-                WH_PLANT(parts_failed, (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1),
-                         (void)0);
-            }
+            bring_groups(heap, s, &ask);
         }
         if (!is_done) {
             wh_backoff(round);
             looks = wh_low_u32(wh_load_u64_relaxed(&s->cursor[ask.part])) <= GROUP_FULL; /* P1 */
         }
+    }
+    if (ask.is_refused) {
+        t->here[p] = WH_PLANT(parts_nowhere, TILE_NOWHERE, TILE_PLACED);
+        WH_PLANT(parts_failed, (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1), (void)0);
+    } else if (ask.need != 0) {
+        t->more[p] = (uint64_t)ask.number << s->page_log2;
     }
     WH_PLANT(parts_b1_placed, wh_syncthreads(), (void)0);
 }

@@ -222,17 +222,23 @@ WH_FN int OF(unmatched_step)(const whi_join *j, const OF(table) * t, const unit 
 /* Steps of a warp in a chunk, or a phase, until a page is full; 0: one is. Nothing in it is called:
  * what it works with is to stay in registers. */
 WH_FN int OF(run_steps)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
-    OF(row) r = OF(row_of_step)(j, u, w->step);
+    const uint32_t threads = wh_block_threads();
+    OF(row) next[STEPS_AHEAD]; /* asked for before this step's are looked up */
+    for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
+        next[k] = OF(row_of_step)(j, u, w->step + k * threads);
+    }
     WH_NO_UNROLL
     while (w->step < u->end) {
-        /* asked for before this step's are looked up */
-        const OF(row) next = OF(row_of_step)(j, u, w->step + wh_block_threads());
+        const OF(row) r = next[0];
+        for (uint32_t k = 1; k < STEPS_AHEAD; k++) {
+            next[k - 1] = next[k];
+        }
+        next[STEPS_AHEAD - 1] = OF(row_of_step)(j, u, w->step + STEPS_AHEAD * threads);
         if (!(u->phase == 0 ? OF(probe_step)(j, t, u, w, r) : OF(unmatched_step)(j, t, u, w, r))) {
             return 0;
         }
-        w->step += wh_block_threads();
+        w->step += threads;
         w->at = CHAIN_START;
-        r = next;
     }
     return 1;
 }

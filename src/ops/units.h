@@ -230,25 +230,43 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
 /* --- order -------------------------------------------------------------------------------------
  */
 
-/* Rows of part p of a level, and *pages that it has. */
-WH_FN uint32_t rows_and_pages(const whi_join *j, const whi_parts *s, uint32_t p, uint32_t *pages) {
-    if (j->is_paged) {
-        const uint64_t cursor = s->cursor[p];
-        const uint32_t number = wh_high_u32(cursor);
-        *pages = number != 0 ? s->ordinal[number - 1] + 1 : 0;
-        return (*pages << s->page_log2) - (GROUP_FULL - wh_low_u32(cursor));
+/* Parts that a thread looks at before it writes what it has seen of the first one. */
+#define PARTS_AHEAD 8u
+
+/* Rows of a part of a level that is not paged. */
+WH_FN uint32_t counted_rows(const whi_join *j, const whi_parts *s, uint32_t p) {
+    const whi_parts *next = s + 1;
+    uint32_t rows = 0;
+    if (j->level + 1 == j->levels) {
+        return s->rows[p];
     }
-    uint32_t rows = s->rows[p];
-    if (j->level + 1 < j->levels) { /* its parts have been counted */
-        const whi_parts *next = s + 1;
-        rows = 0;
-        for (uint32_t k = 0; k < 1u << next->log2; k++) {
-            rows += next->rows[(p << next->log2) + k];
+    for (uint32_t k = 0; k < 1u << next->log2; k++) { /* its parts have been counted */
+        rows += next->rows[(p << next->log2) + k];
+    }
+    return rows;
+}
+
+/* Rows of parts p, p + 1.. up to `end`, and pages that they have. */
+WH_FN void measure_parts(const whi_join *j, const whi_parts *s, uint32_t p, uint32_t end) {
+    uint32_t rows[PARTS_AHEAD], pages[PARTS_AHEAD], fill[PARTS_AHEAD];
+    for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+        const uint64_t cursor = j->is_paged && p + k < end ? s->cursor[p + k] : 0;
+        fill[k] = wh_low_u32(cursor);
+        pages[k] = wh_high_u32(cursor);
+    }
+    for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+        pages[k] = pages[k] != 0 ? s->ordinal[pages[k] - 1] + 1 : 0;
+        rows[k] = (pages[k] << s->page_log2) - (GROUP_FULL - fill[k]);
+        if (!j->is_paged && p + k < end) {
+            rows[k] = counted_rows(j, s, p + k);
+            pages[k] = (uint32_t)WH_PLANT(units_lay_pages, parts_for(rows[k], 1u << s->page_log2),
+                                          rows[k] >> s->page_log2);
         }
     }
-    *pages = (uint32_t)WH_PLANT(units_lay_pages, parts_for(rows, 1u << s->page_log2),
-                                rows >> s->page_log2);
-    return rows;
+    for (uint32_t k = 0; k < PARTS_AHEAD && p + k < end; k++) {
+        s->rows[p + k] = rows[k];
+        s->first[p + k] = pages[k];
+    }
 }
 
 /* The first one and the end of n things that are the caller's, of a block that has as many for each
@@ -277,23 +295,32 @@ WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
     const whi_parts *s = &j->side[j->which].level[j->level];
     const share mine = share_of(parts_in(s));
+    const uint32_t tile = 1u << j->tile_log2;
     uint64_t pages = 0, tiles = 0;
     if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        measure_parts(j, s, p, mine.end);
+    }
     for (uint32_t p = mine.first; p < mine.end; p++) {
-        s->rows[p] = rows_and_pages(j, s, p, &s->first[p]);
         pages += s->first[p];
-        tiles += parts_for(s->rows[p], 1u << j->tile_log2);
+        tiles += parts_for(s->rows[p], tile);
     }
     pages = sum_before(pages);
     tiles = sum_before(tiles);
-    for (uint32_t p = mine.first; p < mine.end; p++) {
-        const uint32_t n = s->first[p];
-        s->first[p] = (uint32_t)pages;
-        s->first_tile[p] = tiles;
-        pages += n;
-        tiles += parts_for(s->rows[p], 1u << j->tile_log2);
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint32_t rows[PARTS_AHEAD], n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            rows[k] = p + k < mine.end ? s->rows[p + k] : 0;
+            n[k] = p + k < mine.end ? s->first[p + k] : 0;
+        }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            s->first[p + k] = (uint32_t)pages;
+            s->first_tile[p + k] = tiles;
+            pages += n[k];
+            tiles += parts_for(rows[k], tile);
+        }
     }
     if (mine.end == parts_in(s) && mine.first != mine.end) {
         s->first[parts_in(s)] = (uint32_t)pages;
@@ -323,14 +350,26 @@ WH_KERNEL(order_units, join_args, a) {
     if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
         return;
     }
-    for (uint32_t p = mine.first; p < mine.end; p++) {
-        j->units_left[p] = units_of_part(j, p);
-        units += j->units_left[p];
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint64_t n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            n[k] = p + k < mine.end ? units_of_part(j, p + k) : 0;
+        }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            j->units_left[p + k] = n[k];
+            units += n[k];
+        }
     }
     units = sum_before(units);
-    for (uint32_t p = mine.first; p < mine.end; p++) {
-        j->first_unit[p] = units;
-        units += j->units_left[p];
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint64_t n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            n[k] = p + k < mine.end ? j->units_left[p + k] : 0;
+        }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            j->first_unit[p + k] = units;
+            units += n[k];
+        }
     }
     if (mine.end == parts_of(j) && mine.first != mine.end) {
         j->first_unit[parts_of(j)] = units;
