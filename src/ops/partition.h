@@ -84,13 +84,11 @@ WH_FN OF(sorted_row) OF(sorted_row_at)(const whi_join *j, const whi_parts *to, c
     OF(sorted_row) r;
     r.row = OF(row_of_page)(t->rows, j->tile_log2, i);
     const uint32_t p = OF(digit_of)(to, r.row.key), here = t->here[p];
-    r.page = NULL;
-    r.in_page = 0;
-    if (WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE) {
-        const uint64_t place = place_of(t, p, i - t->start[p]);
-        r.page = page_of_number(to, (uint32_t)(place >> to->page_log2));
-        r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
-    }
+    const int has = WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE;
+    const uint64_t place = has ? place_of(t, p, i - t->start[p]) : 0;
+    unsigned char *page = page_of_number(to, (uint32_t)(place >> to->page_log2));
+    r.page = has ? page : NULL; /* without branches: rows ahead are to stay in registers */
+    r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
     return r;
 }
 
@@ -101,13 +99,11 @@ WH_FN void OF(write_tile)(const whi_join *j, const whi_parts *to, const sorted_t
     for (uint32_t i = wh_thread_in_block(); i < n; i += WRITES_AHEAD * threads) {
         OF(sorted_row) r[WRITES_AHEAD]; /* all are looked for before the first one is written */
         for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
-            r[k].page = NULL;
-            if (i + k * threads < n) {
-                r[k] = OF(sorted_row_at)(j, to, t, i + k * threads);
-            }
+            const uint32_t at = i + k * threads;
+            r[k] = OF(sorted_row_at)(j, to, t, at < n ? at : n - 1);
         }
         for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
-            if (r[k].page != NULL) {
+            if (i + k * threads < n && r[k].page != NULL) {
                 OF(row_to_page)(r[k].page, to->page_log2, r[k].in_page, r[k].row);
             }
         }
