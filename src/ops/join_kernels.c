@@ -40,6 +40,11 @@ enum { TABLE_STOPPED, TABLE_ROWS, TABLE_WORDS };
 #endif
 #define TILE_EACH(key) (TILE_WORDS_EACH * 4 / (uint32_t)sizeof(key))
 
+/* What a probe kernel is for: pairs alone; joins that ask which rows have found a partner; and
+ * those that count, or write where all has been counted. Each keeps no more in registers than it
+ * needs. */
+typedef enum probe_mode { PROBE_INNER, PROBE_SEEN, PROBE_COUNTED } probe_mode;
+
 #include "pages.h"
 #include "parts.h"
 #include "units.h"
@@ -281,7 +286,11 @@ static wh_status join_units(wh_heap *heap, void *stream, const whi_join *j) {
 static wh_status join_probe(wh_heap *heap, void *stream, const whi_join *j) {
     wh_launch l = wh_grid(wh_heap_device(heap), j->blocks, j->threads);
     l.shared_bytes = table_bytes(j);
-    return start(WIDE(probe), heap, stream, j, l);
+    if (j->is_counting || j->is_writing) {
+        return start(WIDE(probe_counted), heap, stream, j, l);
+    }
+    return start(j->kind == WH_JOIN_INNER ? WIDE(probe_inner) : WIDE(probe_seen), heap, stream, j,
+                 l);
 }
 
 static wh_status join_compact(wh_heap *heap, void *stream, const whi_join *j) {
@@ -376,11 +385,11 @@ static wh_status join_size(wh_device *device, whi_join *j) {
     wh_status s;
     if (j->key_bytes == 4) {
         s = WH_KERNEL_OCCUPANCY(partition_4, device, j->part_threads, tile_bytes(j), &part_blocks);
-        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_4, device, j->threads, table_bytes(j), &blocks)
+        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_seen_4, device, j->threads, table_bytes(j), &blocks)
                        : s;
     } else {
         s = WH_KERNEL_OCCUPANCY(partition_8, device, j->part_threads, tile_bytes(j), &part_blocks);
-        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_8, device, j->threads, table_bytes(j), &blocks)
+        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_seen_8, device, j->threads, table_bytes(j), &blocks)
                        : s;
     }
     const uint64_t units =

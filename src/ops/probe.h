@@ -145,11 +145,12 @@ WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
 }
 
 /* The rows of a step against the chunk, r the caller's; 0: a page is full. All lanes of a warp. */
-WH_FN int OF(probe_step)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w,
-                         OF(row) r) {
+WH_FN int OF(probe_step)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
+                         OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
-    const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
-    const uint32_t seen = needs_seen(j) ? t->seen[word] : 0; /* C2 */
+    const int needs = mode == PROBE_SEEN;
+    const int is_once = needs && (j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI);
+    const uint32_t seen = needs ? t->seen[word] : 0; /* C2 */
     const int was_seen = WH_PLANT(probe_once, (seen >> wh_lane_id() & 1) != 0, 0);
     if (i >= u->end || (is_once && was_seen)) {
         w->at = CHAIN_END;
@@ -166,12 +167,12 @@ WH_FN int OF(probe_step)(const whi_join *j, const OF(table) * t, const unit *u, 
         row.is = has;
         row.build = has ? t->values[w->at] : 0;
         row.probe = r;
-        if (j->is_counting) {
+        if (mode == PROBE_COUNTED && j->is_counting) {
             w->pairs += has ? 1 : 0;
-        } else if (j->kind == WH_JOIN_ANTI) {
-            is_out = 1;
-        } else if (j->is_writing) {
+        } else if (mode == PROBE_COUNTED) {
             OF(put_counted)(j, t->words, w->base, row);
+        } else if (needs && j->kind == WH_JOIN_ANTI) {
+            is_out = 1;
         } else {
             is_out = OF(put)(j, &w->out, row);
         }
@@ -184,7 +185,7 @@ WH_FN int OF(probe_step)(const whi_join *j, const OF(table) * t, const unit *u, 
         }
     }
     WH_PLANT(probe_c2_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read it */
-    if (needs_seen(j) && wh_lane_id() == 0) {
+    if (needs && wh_lane_id() == 0) {
         t->seen[word] = found; /* C2 */
     }
     wh_syncwarp(WH_FULL_WARP);
@@ -221,7 +222,8 @@ WH_FN int OF(unmatched_step)(const whi_join *j, const OF(table) * t, const unit 
 
 /* Steps of a warp in a chunk, or a phase, until a page is full; 0: one is. Nothing in it is called:
  * what it works with is to stay in registers. */
-WH_FN int OF(run_steps)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
+WH_FN int OF(run_steps)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
+                        OF(worker) * w) {
     const uint32_t threads = wh_block_threads();
     OF(row) next[STEPS_AHEAD]; /* asked for before this step's are looked up */
     for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
@@ -234,7 +236,10 @@ WH_FN int OF(run_steps)(const whi_join *j, const OF(table) * t, const unit *u, O
             next[k - 1] = next[k];
         }
         next[STEPS_AHEAD - 1] = OF(row_of_step)(j, u, w->step + STEPS_AHEAD * threads);
-        if (!(u->phase == 0 ? OF(probe_step)(j, t, u, w, r) : OF(unmatched_step)(j, t, u, w, r))) {
+        const int is_done = mode != PROBE_SEEN || u->phase == 0
+                                ? OF(probe_step)(j, mode, t, u, w, r)
+                                : OF(unmatched_step)(j, t, u, w, r);
+        if (!is_done) {
             return 0;
         }
         w->step += threads;
@@ -253,11 +258,11 @@ WH_FN int OF(turn_page)(const wh_heap_ref *heap, const whi_join *j, OF(worker) *
 }
 
 /* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
-WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t,
-                       const unit *u, OF(worker) * w) {
+WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode,
+                       const OF(table) * t, const unit *u, OF(worker) * w) {
     WH_NO_UNROLL
-    while (!OF(run_steps)(j, t, u, w)) {
-        if (!OF(turn_page)(heap, j, w)) {
+    while (!OF(run_steps)(j, mode, t, u, w)) {
+        if (mode == PROBE_COUNTED || !OF(turn_page)(heap, j, w)) {
             return 0;
         }
     }
@@ -280,10 +285,10 @@ WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
 }
 
 /* All chunks of a unit from u on; 0: the heap is full. All threads. */
-WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, const OF(table) * t, unit *u,
-                       OF(worker) * w) {
+WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode,
+                       const OF(table) * t, unit *u, OF(worker) * w) {
     for (;;) {
-        const int is_done = OF(run_warp)(heap, j, t, u, w);
+        const int is_done = OF(run_warp)(heap, j, mode, t, u, w);
         if (!is_done && wh_lane_id() == 0) {
             (void)wh_shared_exchange_u32(&t->words[TABLE_STOPPED], 1);
         }
@@ -292,6 +297,9 @@ WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, const OF(tabl
         WH_PLANT(probe_b1_known, wh_syncthreads(), (void)0);
         if (is_stopped) {
             return 0;
+        }
+        if (mode != PROBE_SEEN) {
+            return 1;
         }
         if (u->phase == 0 && u->done + WH_PLANT(probe_chunks, 1u, 2u) < u->chunks) {
             u->done++;
@@ -307,20 +315,22 @@ WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, const OF(tabl
 }
 
 /* The block begins a unit of work. */
-WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
-    for (uint32_t k = wh_thread_in_block(); k < j->range / 32; k += wh_block_threads()) {
+WH_FN void OF(begin_unit)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
+                          OF(worker) * w) {
+    const uint32_t me = wh_thread_in_block();
+    for (uint32_t k = me; mode == PROBE_SEEN && k < j->range / 32; k += wh_block_threads()) {
         t->seen[k] = WH_PLANT(probe_c2_begin, 0, t->seen[k]);
     }
-    if (wh_thread_in_block() == 0) {
+    if (me == 0) {
         t->words[TABLE_ROWS] = WH_PLANT(probe_rows, 0, t->words[TABLE_ROWS]);
     }
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
-    OF(turn_to_list)(w, list_of(j, 0));
-    if (j->is_writing) {
-        const uint64_t n = wh_thread_in_block() == 0 ? j->unit_rows[u->number] : 0;
-        const uint64_t base =
-            wh_thread_in_block() == 0 ? wh_fetch_add_u64_relaxed(&j->state->written, n) : 0;
+    if (mode == PROBE_SEEN) {
+        OF(turn_to_list)(w, list_of(j, 0));
+    } else if (mode == PROBE_COUNTED && j->is_writing) {
+        const uint64_t n = me == 0 ? j->unit_rows[u->number] : 0;
+        const uint64_t base = me == 0 ? wh_fetch_add_u64_relaxed(&j->state->written, n) : 0;
         w->base = wh_block_broadcast_u64(base, 0);
     }
 }
@@ -338,8 +348,19 @@ WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
     }
 }
 
-OPS_KERNEL(probe, join_args, a) {
-    const whi_join *j = &a.j;
+/* Goes on where the block has stopped. */
+WH_FN void OF(go_on)(const whi_join *j, const OF(table) * t, unit *u, OF(worker) * w) {
+    restore(j, u, &w->step, &w->at);
+    OF(turn_to_list)(w, list_of(j, u->phase));
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        t->words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
+    }
+    wh_syncthreads();
+}
+
+/* A block that stays, and does unit after unit. mode: a constant. */
+WH_FN void OF(do_units)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode) {
     const OF(table) t = OF(table_here)(j);
     OF(worker) w;
     unit u;
@@ -351,28 +372,40 @@ OPS_KERNEL(probe, join_args, a) {
         t.words[TABLE_STOPPED] = 0;
     }
     while (may && !is_full) {
-        if (is_again) {
-            restore(j, &u, &w.step, &w.at);
-            OF(turn_to_list)(&w, list_of(j, u.phase));
-            wh_syncthreads();
-            if (wh_thread_in_block() == 0) {
-                t.words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
-            }
-            wh_syncthreads();
+        if (mode != PROBE_COUNTED && is_again) {
+            OF(go_on)(j, &t, &u, &w);
             is_again = 0;
         } else if (take_unit(j, &u)) {
-            OF(begin_unit)(j, &t, &u, &w);
+            OF(begin_unit)(j, mode, &t, &u, &w);
         } else {
             break;
         }
-        is_full = !OF(run_unit)(&a.heap, j, &t, &u, &w);
-        OF(end_count)(j, &u, &w);
+        is_full = !OF(run_unit)(heap, j, mode, &t, &u, &w);
+        if (mode == PROBE_COUNTED) {
+            OF(end_count)(j, &u, &w);
+        }
         if (is_full) {
             save(j, &u, w.step, w.at);
         } else {
-            end_unit(&a.heap, j, &u);
+            end_unit(heap, j, &u);
         }
     }
-    close_all(&j->list[w.list], &w.out);
-    WH_PLANT(probe_close, close_all(&j->list[1 - w.list], &w.other), (void)0);
+    if (mode != PROBE_COUNTED) {
+        close_all(&j->list[w.list], &w.out);
+    }
+    if (mode == PROBE_SEEN) {
+        WH_PLANT(probe_close, close_all(&j->list[1 - w.list], &w.other), (void)0);
+    }
+}
+
+OPS_KERNEL(probe_inner, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_INNER);
+}
+
+OPS_KERNEL(probe_seen, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_SEEN);
+}
+
+OPS_KERNEL(probe_counted, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_COUNTED);
 }
