@@ -41,45 +41,49 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
     return number;
 }
 
-/* The page after the full one of a warp, in all lanes; no page: there is no memory. Values come and
- * go in registers: owners' pages are to stay there. All lanes. */
-WH_FN_SLOW own_page next_page_warp(const wh_heap_ref *heap, const whi_page_list *l, own_page full) {
-    own_page o;
+/* A page for a warp, in all lanes; no page: there is no memory. All lanes. */
+WH_FN_SLOW own_page open_page_warp(const wh_heap_ref *heap, const whi_page_list *l) {
+    own_page o = no_page(l);
     uint32_t number = 0;
-    o.page = (unsigned char *)wh_malloc_warp(*heap, WH_FULL_WARP, l->page_bytes);
-    if (o.page != NULL && wh_lane_id() == 0) {
-        WH_PLANT(pages_o2_turn, close_page(l, &full), (void)0);
-        number = enter_page(l, o.page);
+    unsigned char *page = (unsigned char *)wh_malloc_warp(*heap, WH_FULL_WARP, l->page_bytes);
+    if (page != NULL && wh_lane_id() == 0) {
+        number = enter_page(l, page);
     }
-    o.number = wh_shfl_u32(WH_FULL_WARP, number, 0);
-    o.fill = 0;
-    return o;
-}
-
-/* The same of a lane. */
-WH_FN_SLOW own_page next_page_lane(const wh_heap_ref *heap, const whi_page_list *l, own_page full) {
-    own_page o;
-    o.page = (unsigned char *)wh_malloc(*heap, l->page_bytes);
-    o.number = o.fill = 0;
-    if (o.page != NULL) {
-        WH_PLANT(pages_o2_turn_lane, close_page(l, &full), (void)0);
-        o.number = enter_page(l, o.page);
+    if (page != NULL) {
+        o.page = page;
+        o.number = wh_shfl_u32(WH_FULL_WARP, number, 0);
+        o.fill = 0;
     }
     return o;
 }
 
-/* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
+/* The same for a lane. */
+WH_FN_SLOW own_page open_page_lane(const wh_heap_ref *heap, const whi_page_list *l) {
+    own_page o = no_page(l);
+    unsigned char *page = (unsigned char *)wh_malloc(*heap, l->page_bytes);
+    if (page != NULL) {
+        o.page = page;
+        o.number = enter_page(l, page);
+        o.fill = 0;
+    }
+    return o;
+}
+
+/* A new page for a warp, in all lanes, after the full one. 0: there is no memory, and no page. The
+ * old one is closed first: nothing of it is kept in registers meanwhile. All lanes. */
 WH_FN int turn_page_warp(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
-    const own_page next = next_page_warp(heap, l, *o);
-    *o = next.page != NULL ? next : *o;
-    return next.page != NULL;
+    if (wh_lane_id() == 0) {
+        WH_PLANT(pages_o2_turn, close_page(l, o), (void)0);
+    }
+    *o = open_page_warp(heap, l);
+    return o->page != NULL;
 }
 
 /* The same for a lane. */
 WH_FN int turn_page_lane(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
-    const own_page next = next_page_lane(heap, l, *o);
-    *o = next.page != NULL ? next : *o;
-    return next.page != NULL;
+    WH_PLANT(pages_o2_turn_lane, close_page(l, o), (void)0);
+    *o = open_page_lane(heap, l);
+    return o->page != NULL;
 }
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */
