@@ -132,8 +132,8 @@ WH_FN int bring(const wh_heap_ref *heap, const whi_chains *c, uint64_t *pages, u
 }
 
 /* Takes places for n rows of part p; 0: somebody is bringing a page. P1 */
-WH_FN int take_places(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t, uint32_t p,
-                      uint32_t n) {
+WH_FN int take_places(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t,
+                      uint32_t p, uint32_t n) {
     const uint32_t room = 1u << c->page_log2;
     if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;

@@ -55,7 +55,7 @@ enum {
 enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 #define SLOT_NONE UINT32_MAX
-#define MANY_LANES 8u /* of a warp in one slot, that are added up first */
+#define MANY_LANES 8u  /* of a warp in one slot, that are added up first */
 #define STEPS_AHEAD 4u /* a warp reads the rows of so many steps before it uses the first ones */
 
 /* Rows that a block has before it. */

@@ -84,7 +84,8 @@ WH_FN void OF(write_group)(const whi_group *g, const own_page *o, uint32_t i, OF
 
 /* Puts a group out for each lane of a warp that has one. Whether the caller's is out, or it has
  * none; else the heap is full. All lanes. */
-WH_FN int OF(put_group)(const wh_heap_ref *heap, const whi_group *g, own_page *o, int has, OF(item) m) {
+WH_FN int OF(put_group)(const wh_heap_ref *heap, const whi_group *g, own_page *o, int has,
+                        OF(item) m) {
     const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
     const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask), here = g->list.room - o->fill;
     if (has && rank < here) {

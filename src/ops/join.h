@@ -23,9 +23,9 @@ typedef struct whi_parts {
     uint32_t *n_pages;        /* numbers so far */
     uint64_t *cursor;         /* of a part: parts.h P1; counted: rows that have a place */
     uint32_t *order, *first, *rows;
-    uint64_t *first_tile;  /* of a part, and the end: tiles of its rows that the next level takes */
-    uint32_t *next_tile;   /* of a block: where it goes on */
-    uint32_t *placed;      /* of a block: a bit for each part whose rows of that tile have a place */
+    uint64_t *first_tile; /* of a part, and the end: tiles of its rows that the next level takes */
+    uint32_t *next_tile;  /* of a block: where it goes on */
+    uint32_t *placed;     /* of a block: a bit for each part whose rows of that tile have a place */
     unsigned char *memory; /* counted: page k is here, at k pages; else NULL */
     uint32_t most;         /* pages that there may be */
     uint32_t ahead;        /* pages of a part's first group, unless it needs more */
@@ -116,7 +116,7 @@ typedef struct whi_join_kernels {
     whi_join_step compact; /* list `which` */
     whi_join_step drop;    /* list `which`: its pages go back */
     whi_join_step drop_parts;
-    whi_join_step rebase;                              /* pages have moved */
+    whi_join_step rebase; /* pages have moved */
     /* sizes of all kinds, by key_bytes, part_page_log2, which is the most, and side[].n */
     wh_status (*size)(wh_device *device, whi_join *j);
 } whi_join_kernels;

@@ -385,12 +385,14 @@ static wh_status join_size(wh_device *device, whi_join *j) {
     wh_status s;
     if (j->key_bytes == 4) {
         s = WH_KERNEL_OCCUPANCY(partition_4, device, j->part_threads, tile_bytes(j), &part_blocks);
-        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_seen_4, device, j->threads, table_bytes(j), &blocks)
-                       : s;
+        s = s == WH_OK
+                ? WH_KERNEL_OCCUPANCY(probe_seen_4, device, j->threads, table_bytes(j), &blocks)
+                : s;
     } else {
         s = WH_KERNEL_OCCUPANCY(partition_8, device, j->part_threads, tile_bytes(j), &part_blocks);
-        s = s == WH_OK ? WH_KERNEL_OCCUPANCY(probe_seen_8, device, j->threads, table_bytes(j), &blocks)
-                       : s;
+        s = s == WH_OK
+                ? WH_KERNEL_OCCUPANCY(probe_seen_8, device, j->threads, table_bytes(j), &blocks)
+                : s;
     }
     const uint64_t units =
         ((uint64_t)1 << j->parts_log2) + j->side[1].n / j->range + j->side[0].n / j->chunk;
@@ -403,6 +405,6 @@ static wh_status join_size(wh_device *device, whi_join *j) {
 }
 
 WH_TABLE(whi_join_kernels) = {
-    WH_OF_(NAME), join_begin, join_again, join_count,   join_partition, join_order, join_units,
-    join_probe,   join_compact, join_drop, join_drop_parts, join_rebase, join_size,
+    WH_OF_(NAME), join_begin,   join_again, join_count,      join_partition, join_order, join_units,
+    join_probe,   join_compact, join_drop,  join_drop_parts, join_rebase,    join_size,
 };

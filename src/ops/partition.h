@@ -25,7 +25,7 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     const whi_parts *to = &s->level[j->level];
     const uint32_t me = wh_thread_in_block(), threads = wh_block_threads();
     const uint32_t n = from->n - WH_PLANT(partition_last, 0u, 1u);
-    OF(row) r[TILE_EACH(KEY)]; /* asked for before the first one is used */
+    OF(row) r[TILE_EACH(KEY)];               /* asked for before the first one is used */
     uint32_t rank[(TILE_EACH(KEY) + 1) / 2]; /* in its part; two in a word */
     memset(r, 0, sizeof r);
     memset(rank, 0, sizeof rank);
@@ -79,8 +79,8 @@ typedef struct OF(sorted_row) {
     uint32_t in_page;
 } OF(sorted_row);
 
-WH_FN OF(sorted_row) OF(sorted_row_at)(const whi_join *j, const whi_parts *to, const sorted_tile *t,
-                                       uint32_t i) {
+WH_FN OF(sorted_row)
+    OF(sorted_row_at)(const whi_join *j, const whi_parts *to, const sorted_tile *t, uint32_t i) {
     OF(sorted_row) r;
     r.row = OF(row_of_page)(t->rows, j->tile_log2, i);
     const uint32_t p = OF(digit_of)(to, r.row.key), here = t->here[p];

@@ -179,8 +179,8 @@ WH_FN_SLOW void bring_groups(const wh_heap_ref *heap, const whi_parts *s, group_
 /* Places for all rows of a tile, counts, in parts from `base` on. placed: a bit for each of these
  * whose rows have had theirs in a launch before. All threads, of which there are as many as parts
  * at least. */
-WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t, uint32_t base,
-                      const uint32_t *placed) {
+WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t,
+                      uint32_t base, const uint32_t *placed) {
     const uint32_t p = wh_thread_in_block(), parts = 1u << s->log2;
     const uint32_t n = p < parts ? t->counts[p] : 0;
     const int was_placed = n != 0 && WH_PLANT(parts_placed, (placed[p / 32] >> p % 32 & 1) != 0, 0);

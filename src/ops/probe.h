@@ -248,7 +248,8 @@ WH_FN int OF(run_steps)(const whi_join *j, probe_mode mode, const OF(table) * t,
     return 1;
 }
 
-/* A new page for the warp, or for some of its lanes that need one; 0: the heap is full. All lanes. */
+/* A new page for the warp, or for some of its lanes that need one; 0: the heap is full. All lanes.
+ */
 WH_FN int OF(turn_page)(const wh_heap_ref *heap, const whi_join *j, OF(worker) * w) {
     const whi_page_list *l = &j->list[w->list];
     if (j->by_thread) {

@@ -69,9 +69,10 @@ typedef struct tile_source {
 /* How many there are for level `level`. */
 WH_FN uint64_t tiles_of(const whi_join *j, const whi_side *s) {
     const whi_parts *from = &s->level[0];
-    return j->level == 0 ? parts_for(WH_PLANT(units_tiles, s->n, s->n >> j->tile_log2 << j->tile_log2),
-                                     1u << j->tile_log2)
-                         : from->first_tile[parts_in(from)];
+    return j->level == 0
+               ? parts_for(WH_PLANT(units_tiles, s->n, s->n >> j->tile_log2 << j->tile_log2),
+                           1u << j->tile_log2)
+               : from->first_tile[parts_in(from)];
 }
 
 WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile) {
