@@ -211,7 +211,8 @@ WH_KERNEL(drop_parts, join_args, a) {
 #endif
 #define MOST_CHUNK 32768u
 #define LEAST_PAGES 4u /* of a tile */
-#define FIRST_GROUP 4u /* pages */
+#define FEW_PAGES 4u
+#define MOST_FIRST 16u
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const join_args *args);
 
@@ -337,13 +338,20 @@ static void size_table(whi_join *j, uint32_t most_bytes) {
     } while (j->chunk > LEAST_CHUNK);
 }
 
+/* Pages of a part's first group: all, if there are few, so that nobody waits for more. */
+static uint32_t first_group(uint32_t expected) {
+    const uint32_t some = expected / 16 < MOST_FIRST ? expected / 16 : MOST_FIRST;
+    const uint32_t few = expected < FEW_PAGES ? expected : FEW_PAGES;
+    return some > few ? some : few;
+}
+
 static void size_parts(const whi_join *j, const whi_side *side, whi_parts *s) {
     const uint32_t log2 = s->skip + s->log2, pages = side->n >> j->part_page_log2;
     s->page_log2 = j->part_page_log2;
     s->page_bytes = (j->key_bytes + 4) << j->part_page_log2;
-    s->ahead = pages >> log2 < FIRST_GROUP ? pages >> log2 : FIRST_GROUP;
-    /* as ask_for_group has it */
-    s->most = pages + pages / 4 + ((1 + s->ahead) << log2);
+    s->ahead = j->is_paged ? first_group(pages >> log2) : 0;
+    /* as ask_for_group has it: a part may have a quarter more than it needs, or its first group */
+    s->most = pages + (j->is_paged ? pages / 4 + 2 : 0) + ((1 + s->ahead) << log2);
 }
 
 /* Levels of parts, and tiles: whole pages, but no more than a warp brings at a time. */

@@ -178,17 +178,20 @@ WH_FN_SLOW void bring_groups(const wh_heap_ref *heap, const whi_parts *s, group_
 
 /* Places for all rows of a tile, counts, in parts from `base` on. placed: a bit for each of these
  * whose rows have had theirs in a launch before. All threads, of which there are as many as parts
- * at least. */
+ * at least: each warp has as many parts as the next one, and brings their pages with all lanes. */
 WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_tile *t,
                       uint32_t base, const uint32_t *placed) {
-    const uint32_t p = wh_thread_in_block(), parts = 1u << s->log2;
-    const uint32_t n = p < parts ? t->counts[p] : 0;
+    const uint32_t parts = 1u << s->log2, warps = wh_block_threads() / WH_WARP_SIZE;
+    const uint32_t each = (parts + warps - 1) / warps, lane = wh_lane_id();
+    const uint32_t p = wh_thread_in_block() / WH_WARP_SIZE * each + lane;
+    const int has_part = lane < each && p < parts;
+    const uint32_t n = has_part ? t->counts[p] : 0;
     const int was_placed = n != 0 && WH_PLANT(parts_placed, (placed[p / 32] >> p % 32 & 1) != 0, 0);
     int is_done = n == 0 || was_placed, looks = 1;
     group_ask ask;
     memset(&ask, 0, sizeof ask);
     ask.part = base + p;
-    if (p < parts) {
+    if (has_part) {
         t->here[p] = TILE_PLACED;
     }
     for (uint32_t round = 0; wh_any(WH_FULL_WARP, !is_done); round++) {
