@@ -28,34 +28,49 @@ WH_FN OF(table) OF(table_here)(const whi_join *j) {
     return t;
 }
 
-/* The build table's rows of a unit's chunk into chains. C1 */
+/* Rows of the build table's part for the chunk, n from `first` on, that are the caller's: those
+ * from row i of the chunk on. */
+typedef struct OF(rows_ahead) {
+    OF(row) row[ROWS_AHEAD];
+} OF(rows_ahead);
+
+WH_FN OF(rows_ahead)
+    OF(ask_for_rows)(const whi_parts *s, uint32_t part, uint32_t first, uint32_t n, uint32_t i) {
+    OF(rows_ahead) r;
+    memset(&r, 0, sizeof r);
+    for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+        const uint32_t at = i + k * wh_block_threads();
+        if (at < n) {
+            r.row[k] = OF(row_of_part)(s, part, first + at);
+        }
+    }
+    return r;
+}
+
+/* The build table's rows of a unit's chunk into chains. All threads, which have read the last one.
+ * C1 */
 WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t chunk) {
     const whi_parts *s = last_level(j, &j->side[0]);
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
     const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
     const uint32_t n = rows < j->chunk ? rows : j->chunk;
-    wh_syncthreads(); /* the last chunk has been read */
+    /* asked for before the first one is used */
+    OF(rows_ahead) r = OF(ask_for_rows)(s, u->part, first, n, wh_thread_in_block());
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
     }
     WH_PLANT(probe_c1_cleared, wh_syncthreads(), (void)0);
     for (uint32_t i = wh_thread_in_block(); i < n; i += ROWS_AHEAD * threads) {
-        OF(row) r[ROWS_AHEAD]; /* asked for before the first one is used */
-        memset(r, 0, sizeof r);
-        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
-            if (i + k * threads < n) {
-                r[k] = OF(row_of_part)(s, u->part, first + i + k * threads);
-            }
-        }
         for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
             const uint32_t at = i + k * threads;
             if (at < n) {
-                t->keys[at] = r[k].key;
-                t->values[at] = r[k].value;
+                t->keys[at] = r.row[k].key;
+                t->values[at] = r.row[k].value;
                 t->next[at] =
-                    (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r[k].key)], at);
+                    (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.row[k].key)], at);
             }
         }
+        r = OF(ask_for_rows)(s, u->part, first, n, i + ROWS_AHEAD * threads);
     }
     WH_PLANT(probe_c1_filled, wh_syncthreads(), (void)0);
 }
@@ -366,6 +381,7 @@ WH_FN void OF(do_units)(const wh_heap_ref *heap, const whi_join *j, probe_mode m
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
+    memset(&u, 0, sizeof u);
     w.out = w.other = no_page(&j->list[0]);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;

@@ -15,6 +15,7 @@ typedef struct unit {
     uint32_t part, first, end;
     uint32_t chunk, chunks;
     uint32_t done, phase; /* chunks; 1: rows without a partner are put out */
+    uint32_t left;        /* units after it that the block has taken, too */
 } unit;
 
 WH_FN uint32_t parts_of(const whi_join *j) {
@@ -43,10 +44,14 @@ WH_FN uint64_t parts_for(uint32_t n, uint32_t each) {
     return n / each + (n % each != 0);
 }
 
-/* Of first[0..n], which grow, the last one of the first n that is no more than `number`, and
+/* Of first[0..n], which grow, the last one of the first n that is no more than `number`, as
  * first[0] is. 32 at a time, as each look waits for the one before. All lanes of a warp. */
 WH_FN uint32_t last_up_to(const uint64_t *first, uint32_t n, uint64_t number) {
-    uint32_t at = 0, left = n;
+    uint32_t at = number < n ? (uint32_t)number : n - 1, left = n;
+    if (first[at] <= number && number < first[at + 1]) { /* often each has one */
+        return at;
+    }
+    at = 0;
     WH_NO_UNROLL
     while (left > 1) {
         const uint32_t step = (uint32_t)parts_for(left, WH_WARP_SIZE), k = wh_lane_id() * step;
@@ -89,9 +94,10 @@ WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile)
     return t;
 }
 
-/* Pages first..end of `order` go back. All threads of a block. */
-WH_FN void free_pages(const wh_heap_ref *heap, const whi_parts *s, uint32_t first, uint32_t end) {
-    for (uint32_t k = first + wh_thread_in_block(); k < end; k += wh_block_threads()) {
+/* Pages first..end of `order` go back. The first `threads` threads of a block. */
+WH_FN void free_pages(const wh_heap_ref *heap, const whi_parts *s, uint32_t first, uint32_t end,
+                      uint32_t threads) {
+    for (uint32_t k = first + wh_thread_in_block(); k < end; k += threads) {
         give_page(heap, s->page[s->order[k]]);
         s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
     }
@@ -102,7 +108,7 @@ WH_FN void free_tile(const wh_heap_ref *heap, const whi_parts *s, const tile_sou
     const uint32_t first = s->first[t->part] + (t->first >> s->page_log2);
     const int is_last = t->first + t->n == s->rows[t->part];
     const uint32_t end = is_last ? s->first[t->part + 1] : first + (t->n >> s->page_log2);
-    free_pages(heap, s, first, end);
+    free_pages(heap, s, first, end, wh_block_threads());
 }
 
 /* --- units of work -----------------------------------------------------------------------------
@@ -144,42 +150,67 @@ WH_FN unit unit_of(const whi_join *j, uint64_t number) {
     u.chunks = WH_PLANT(units_chunks, needs_seen(j), 0)
                    ? (uint32_t)parts_for(rows_of(j, 0, p), j->chunk)
                    : 1;
-    u.done = u.phase = 0;
+    u.done = u.phase = u.left = 0;
     return u;
 }
 
-/* The next unit that no block has. All threads of a block. */
+/* The next unit of the block: of those that it has taken, or that no block has. *u: the last one.
+ * All threads of a block. */
 WH_FN int take_unit(const whi_join *j, unit *u) {
-    uint64_t number = 0;
-    if (wh_thread_in_block() == 0) {
-        number = wh_fetch_add_u64_relaxed(&j->state->next_unit, 1);
+    const uint32_t batch = j->state->batch;
+    uint32_t left = u->left;
+    uint64_t number = u->number + 1;
+    if (left != 0) {
+        left--;
+    } else {
+        if (wh_thread_in_block() == 0) {
+            number = wh_fetch_add_u64_relaxed(&j->state->next_unit, batch);
+        }
+        number = wh_block_broadcast_u64(number, 0);
+        left = batch - 1;
     }
-    number = wh_block_broadcast_u64(number, 0);
     if (number >= j->state->units) {
         return 0;
     }
     *u = unit_of(j, number);
+    u->left = left;
     return 1;
 }
 
-WH_FN void free_part(const wh_heap_ref *heap, const whi_parts *s, uint32_t p) {
-    free_pages(heap, s, s->first[p], s->first[p + 1]);
+WH_FN void free_part(const wh_heap_ref *heap, const whi_parts *s, uint32_t p, uint32_t threads) {
+    free_pages(heap, s, s->first[p], s->first[p + 1], threads);
 }
+
+/* Pages that one warp gives back, while the others go on. */
+#define FEW_PAGES_BACK 64u
 
 /* A unit is done. All threads of the block that had it. */
 WH_FN void end_unit(const wh_heap_ref *heap, const whi_join *j, const unit *u) {
+    const whi_parts *s[2] = {last_level(j, &j->side[0]), last_level(j, &j->side[1])};
+    const uint32_t p = u->part;
+    uint32_t threads = wh_block_threads();
     uint64_t left = 0;
     if (!j->is_paged) {
         return;
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
-        left = WH_PLANT_ORDER(units_p1_left, wh_fetch_sub_u64, acq_rel)(&j->units_left[u->part],
-                                                                        1); /* P1 */
+        left =
+            WH_PLANT_ORDER(units_p1_left, wh_fetch_sub_u64, acq_rel)(&j->units_left[p], 1); /* P1 */
     }
-    if (wh_block_broadcast_u64(left, 0) == WH_PLANT(units_p1_last, 1u, 2u)) {
-        free_part(heap, last_level(j, &j->side[0]), u->part);
-        WH_PLANT(units_p1_back, free_part(heap, last_level(j, &j->side[1]), u->part), (void)0);
+    if (s[0]->first[p + 1] - s[0]->first[p] + s[1]->first[p + 1] - s[1]->first[p] <=
+        FEW_PAGES_BACK) {
+        if (wh_thread_in_block() >= WH_WARP_SIZE) {
+            return;
+        }
+        left = wh_shfl_u64(WH_FULL_WARP, left, 0);
+        threads = WH_WARP_SIZE;
+    } else {
+        left = wh_block_broadcast_u64(left, 0);
+    }
+    if (left == WH_PLANT(units_p1_last, 1u, 2u)) {
+        free_part(heap, s[0], p, threads);
+        WH_PLANT(units_p1_back, free_part(heap, s[1], p, threads), (void)0);
     }
 }
 
@@ -201,6 +232,7 @@ WH_FN void save(const whi_join *j, const unit *u, uint32_t step, uint32_t at) {
     if (t == 0) {
         whi_stop *stop = &j->stops[me];
         stop->unit = u->number;
+        stop->left = WH_PLANT(units_save_left, u->left, 0);
         stop->done = WH_PLANT(units_save_done, u->done, 0);
         stop->phase = WH_PLANT(units_save_phase, u->phase, 0);
         stop->is_stopped = 1;
@@ -221,6 +253,7 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
     *at = lane[1];
     *u = unit_of(j, j->stops[me].unit);
     u->done = j->stops[me].done;
+    u->left = j->stops[me].left;
     u->phase = j->stops[me].phase;
     wh_syncthreads(); /* all have read it */
     if (t == 0) {
@@ -341,6 +374,11 @@ WH_KERNEL(order_pages, join_args, a) {
     }
 }
 
+/* Units that a block takes at a time: the more, the more there are, so that blocks are through at
+ * about the same time. */
+#define BATCHES 16u
+#define MOST_BATCH 8u
+
 /* One block. The units of all parts. */
 WH_KERNEL(order_units, join_args, a) {
     const whi_join *j = &a.j;
@@ -373,8 +411,10 @@ WH_KERNEL(order_units, join_args, a) {
         }
     }
     if (mine.end == parts_of(j) && mine.first != mine.end) {
+        const uint64_t batch = units / ((uint64_t)j->blocks * BATCHES);
         j->first_unit[parts_of(j)] = units;
         j->state->units = units;
+        j->state->batch = batch < MOST_BATCH ? (uint32_t)batch + 1 : MOST_BATCH;
     }
 }
 

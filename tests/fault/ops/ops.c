@@ -70,6 +70,7 @@ static const fault faults[] = {
     {"units_save_all", "join-back", EVERYWHERE},
     {"units_save_step", "join-parts", EVERYWHERE},
     {"units_save_at", "join-parts", EVERYWHERE},
+    {"units_save_left", "join-back", EVERYWHERE},
     {"units_save_done", "join-back", EVERYWHERE},
     {"units_save_phase", "join-back", EVERYWHERE},
     {"units_save_full", "join-full", EVERYWHERE},
