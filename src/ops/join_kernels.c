@@ -362,7 +362,7 @@ static void size_levels(whi_join *j) {
     }
     j->tile_log2 = j->part_page_log2;
     while (PART_THREADS * TILE_WORDS_EACH >> j->tile_log2 >= 2 * words &&
-           j->tile_log2 < j->part_page_log2 + 4) {
+           j->tile_log2 < j->part_page_log2 + TILE_PAGES_LOG2) {
         j->tile_log2++;
     }
     j->levels = j->parts_log2 > LEVEL_LOG2 ? 2 : 1;

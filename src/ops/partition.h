@@ -56,13 +56,7 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
         }
     }
     WH_PLANT(partition_b1_counted, wh_syncthreads(), (void)0);
-    uint64_t all;
-    const uint32_t count = me < 1u << to->log2 ? t->counts[me] : 0;
-    const uint64_t up_to = wh_block_scan_u64(t->sums, count, &all);
-    if (me < 1u << to->log2) {
-        t->start[me] = (uint32_t)up_to - count;
-    }
-    WH_PLANT(partition_b1_start, wh_syncthreads(), (void)0);
+    start_parts(t, 1u << to->log2);
     for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
         if (me + k * threads < n) {
             const uint32_t p = OF(digit_of)(to, r[k].key);

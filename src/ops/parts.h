@@ -1,5 +1,5 @@
 /* parts.h: places for rows in parts that grow by pages of the heap, which blocks take for a tile of
- * rows at a time. Included by join_kernels.c.
+ * rows at a time. Included by kernels' files.
  *
  * A place is the number of a page, and of a row in it: number << page_log2 | row. Pages come in
  * groups of consecutive numbers, so that places of a group are consecutive, too.
@@ -27,13 +27,20 @@
 #define WHI_OPS_PARTS_H
 
 #include "heap_calls.h"
-#include "join.h"
+#include "lists.h"
+#include "warpheap/core/block.h"
 
 /* Of a cursor: no row is left. */
 #define GROUP_FULL ((uint32_t)1 << 31)
 
-/* Pages that a warp brings at a time. A tile has fewer. */
+/* Pages that a warp brings at a time; and those of a tile, which are fewer. */
+#if WH_FILE_IS_CUDA
 #define MOST_BROUGHT WH_WARP_SIZE
+#define TILE_PAGES_LOG2 4u
+#else
+#define MOST_BROUGHT 5u
+#define TILE_PAGES_LOG2 2u
+#endif
 
 /* Instead of rows at a place: the part's rows need none, or have got none. */
 #define TILE_PLACED UINT32_MAX
@@ -68,6 +75,18 @@ WH_FN sorted_tile sorted_at(void *memory, uint32_t parts, uint32_t rows_bytes) {
     t.start = t.counts + parts;
     t.words = t.start + parts;
     return t;
+}
+
+/* Where each part's rows begin in the sorted tile, from counts. All threads, of which there are as
+ * many as parts at least. */
+WH_FN void start_parts(const sorted_tile *t, uint32_t parts) {
+    const uint32_t p = wh_thread_in_block(), n = p < parts ? t->counts[p] : 0;
+    uint64_t all;
+    const uint64_t up_to = wh_block_scan_u64(t->sums, n, &all);
+    if (p < parts) {
+        t->start[p] = (uint32_t)up_to - n;
+    }
+    WH_PLANT(parts_b1_start, wh_syncthreads(), (void)0);
 }
 
 /* The place of a part's row i; the part has places. */
@@ -172,7 +191,7 @@ WH_FN_SLOW void bring_groups(const wh_heap_ref *heap, const whi_parts *s, group_
         WH_PLANT(parts_p1_refused, wh_store_u64_release(&s->cursor[ask->part], ask->old),
                  (void)0); /* P1 */
     }
-    ask->want = is_turn ? 0 : ask->want;
+    ask->want = WH_PLANT(parts_turn, is_turn, 1) ? 0 : ask->want;
     ask->is_refused |= is_turn && !is_there;
 }
 
