@@ -2,7 +2,8 @@
  * join_kernels.c.
  *
  * P1      units_left[p]: fetch_sub (acq_rel) by a block that has done a unit of part p; who does
- *         the last one gives the part's pages back, which nobody reads any more
+ *         the last one gives the part's pages back, which nobody reads any more: a warp after a
+ *         wh_syncwarp, or the block after a barrier
  */
 #ifndef WHI_OPS_UNITS_H
 #define WHI_OPS_UNITS_H
@@ -204,6 +205,7 @@ WH_FN void end_unit(const wh_heap_ref *heap, const whi_join *j, const unit *u) {
             return;
         }
         left = wh_shfl_u64(WH_FULL_WARP, left, 0);
+        WH_PLANT(units_p1_warp, wh_syncwarp(WH_FULL_WARP), (void)0); /* P1 */
         threads = WH_WARP_SIZE;
     } else {
         left = wh_block_broadcast_u64(left, 0);
