@@ -98,7 +98,7 @@ WH_FN void begin_parts(const whi_join *j, const whi_parts *s) {
         s->rows[p] = 0;
     }
     for (uint64_t b = me; b < j->part_blocks; b += all) {
-        s->next_tile[b] = WH_PLANT(join_begin_tile, (uint32_t)b, s->next_tile[b]);
+        s->next_tile[b] = WH_PLANT(join_begin_tile, 0, s->next_tile[b]);
     }
     for (uint64_t i = me; i < (uint64_t)j->part_blocks * words; i += all) {
         s->placed[i] = WH_PLANT(join_begin_placed, 0, s->placed[i]);
@@ -319,8 +319,12 @@ static wh_status join_rebase(wh_heap *heap, void *stream, const whi_join *j) {
  */
 static void size_table(whi_join *j, uint32_t most_bytes) {
     const uint32_t n = j->side[0].n;
+    uint32_t most_log2 = MOST_PARTS_LOG2;
+    while (4u << most_log2 > most_bytes) { /* of count_parts */
+        most_log2--;
+    }
     j->parts_log2 = 0;
-    while (j->parts_log2 < MOST_PARTS_LOG2 && n >> j->parts_log2 > PART_ROWS) {
+    while (j->parts_log2 < most_log2 && n >> j->parts_log2 > PART_ROWS) {
         j->parts_log2++;
     }
     const uint32_t rows = n >> j->parts_log2, want = rows + rows / 8 + LEAST_CHUNK;
@@ -338,8 +342,12 @@ static void size_table(whi_join *j, uint32_t most_bytes) {
     } while (j->chunk > LEAST_CHUNK);
 }
 
-/* Pages of a part's first group: all, if there are few, so that nobody waits for more. */
-static uint32_t first_group(uint32_t expected) {
+/* Pages of a part's first group: all, if there are few, so that nobody waits for more. Parts of the
+ * second level grow by one page after the other: few blocks share them. */
+static uint32_t first_group(const whi_join *j, const whi_parts *s, uint32_t expected) {
+    if (!j->is_paged || s->skip != 0) {
+        return 0;
+    }
     const uint32_t some = expected / 16 < MOST_FIRST ? expected / 16 : MOST_FIRST;
     const uint32_t few = expected < FEW_PAGES ? expected : FEW_PAGES;
     return some > few ? some : few;
@@ -349,13 +357,13 @@ static void size_parts(const whi_join *j, const whi_side *side, whi_parts *s) {
     const uint32_t log2 = s->skip + s->log2, pages = side->n >> j->part_page_log2;
     s->page_log2 = j->part_page_log2;
     s->page_bytes = (j->key_bytes + 4) << j->part_page_log2;
-    s->ahead = j->is_paged ? first_group(pages >> log2) : 0;
+    s->ahead = first_group(j, s, pages >> log2);
     /* as ask_for_group has it: a part may have a quarter more than it needs, or its first group */
     s->most = pages + (j->is_paged ? pages / 4 + 2 : 0) + ((1 + s->ahead) << log2);
 }
 
 /* Levels of parts, and tiles: whole pages, but no more than a warp brings at a time. */
-static void size_levels(whi_join *j) {
+static void size_levels(whi_join *j, uint32_t most_bytes) {
     const uint32_t words = j->key_bytes / 4;
     while (PART_THREADS * TILE_WORDS_EACH >> j->part_page_log2 < LEAST_PAGES * words) {
         j->part_page_log2--;
@@ -375,6 +383,9 @@ static void size_levels(whi_join *j) {
             size_parts(j, &j->side[k], &level[l]);
         }
     }
+    while (tile_bytes(j) > most_bytes && j->tile_log2 > j->part_page_log2) {
+        j->tile_log2--;
+    }
 }
 
 static uint32_t at_most(uint64_t n, uint32_t most) {
@@ -389,7 +400,7 @@ static wh_status join_size(wh_device *device, whi_join *j) {
     j->threads = THREADS;
     j->part_threads = PART_THREADS;
     size_table(j, info->shared_bytes);
-    size_levels(j);
+    size_levels(j, info->shared_bytes);
     wh_status s;
     if (j->key_bytes == 4) {
         s = WH_KERNEL_OCCUPANCY(partition_4, device, j->part_threads, tile_bytes(j), &part_blocks);

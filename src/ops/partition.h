@@ -141,11 +141,12 @@ OPS_KERNEL(partition, join_args, a) {
     const uint32_t words = ((1u << to->log2) + 31) / 32, me = wh_block_id();
     const uint64_t tiles = tiles_of(j, s);
     uint32_t *placed = to->placed + (uint64_t)me * words;
-    uint32_t tile = to->next_tile[me];
+    uint32_t k = to->next_tile[me];
+    uint64_t tile = tile_of_block(tiles, k);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_full = 0;
     while (may && !is_full && tile < tiles) {
-        const tile_source from = source_of(j, s, tile);
+        const tile_source from = source_of(j, s, (uint32_t)tile);
         const uint32_t base = from.part << to->log2;
         OF(sort_tile)(j, s, &t, &from);
         if (to->memory != NULL) {
@@ -166,12 +167,13 @@ OPS_KERNEL(partition, join_args, a) {
         if (j->is_paged && j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
             free_tile(&a.heap, &s->level[0], &from); /* T1 */
         }
-        tile += WH_PLANT(partition_stay, is_full, 0) ? 0 : wh_grid_blocks();
+        k += WH_PLANT(partition_stay, is_full, 0) ? 0 : 1;
+        tile = tile_of_block(tiles, k);
         /* before the next tile's counts, and words */
         WH_PLANT(partition_b1_next, wh_syncthreads(), (void)0);
     }
     if (wh_thread_in_block() == 0) {
-        to->next_tile[me] = WH_PLANT(partition_tile, tile, me);
+        to->next_tile[me] = WH_PLANT(partition_tile, k, 0);
         if (is_full) {
             wh_store_u32_relaxed(&j->state->is_full, 1);
         }

@@ -81,6 +81,14 @@ WH_FN uint64_t tiles_of(const whi_join *j, const whi_side *s) {
                : from->first_tile[parts_in(from)];
 }
 
+/* A block takes tiles that follow each other, so that few blocks share the parts that they split:
+ * this is the k-th one of its tiles, or more than there are. */
+WH_FN uint64_t tile_of_block(uint64_t tiles, uint32_t k) {
+    const uint64_t me = wh_block_id(), blocks = wh_grid_blocks();
+    const uint64_t tile = tiles * me / blocks + k;
+    return tile < tiles * (me + 1) / blocks ? tile : tiles;
+}
+
 WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile) {
     const whi_parts *from = &s->level[0];
     tile_source t = {0, 0, 0};
