@@ -19,9 +19,9 @@
  *
  * Progress: a lane waits only for one that is bringing pages, which waits for nobody. It waits not
  * inside a loop of its own, but in rounds of its warp, which bring before they wait.
- * Cost: a part of n rows has as many groups as double it every three or so, of up to 32 pages,
- * which the lanes of a warp ask for at once; a group's first taker is the only one that waits for
- * them all. Pages that a part has too many go back with it.
+ * Cost: a part of n rows has as many groups as double it every three or so, of up to MOST_BROUGHT
+ * pages, which the lanes of a warp ask for at once; a group's first taker is the only one that
+ * waits for them all. Pages that a part has too many go back with it.
  */
 #ifndef WHI_OPS_PARTS_H
 #define WHI_OPS_PARTS_H
@@ -33,14 +33,18 @@
 /* Of a cursor: no row is left. */
 #define GROUP_FULL ((uint32_t)1 << 31)
 
-/* Pages that a warp brings at a time; and those of a tile, which are fewer. */
+/* A warp brings pages in rounds, one for each of so many lanes; and those of a tile, which are no
+ * more than it brings at a time. */
 #if WH_FILE_IS_CUDA
-#define MOST_BROUGHT WH_WARP_SIZE
+#define BRING_LANES WH_WARP_SIZE
+#define BRING_ROUNDS 4u
 #define TILE_PAGES_LOG2 4u
 #else
-#define MOST_BROUGHT 5u
+#define BRING_LANES 2u
+#define BRING_ROUNDS 2u
 #define TILE_PAGES_LOG2 2u
 #endif
+#define MOST_BROUGHT (BRING_LANES * BRING_ROUNDS)
 
 /* Instead of rows at a place: the part's rows need none, or have got none. */
 #define TILE_PLACED UINT32_MAX
@@ -149,37 +153,56 @@ WH_FN uint32_t lanes_up_to(uint32_t sum, uint32_t item) {
     return lane;
 }
 
+/* Of pages that a warp has asked for, how many of the first `item` are there; got: of each round
+ * the lanes that have got one. */
+WH_FN uint32_t got_before(const wh_mask *got, uint32_t item) {
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < BRING_ROUNDS; r++) {
+        const uint32_t first = r * BRING_LANES, lanes = item > first ? item - first : 0;
+        const wh_mask below = lanes < BRING_LANES ? (1u << lanes) - 1 : WH_FULL_WARP;
+        n += wh_popc32(got[r] & below);
+    }
+    return n;
+}
+
 /* The groups of pages that lanes of a warp ask for, those of the first lanes that a warp brings at
  * a time; want is 0 then. All lanes of a warp. P1, P2 */
 WH_FN_SLOW void bring_groups(const wh_heap_ref *heap, const whi_parts *s, group_ask *ask) {
     const uint32_t lane = wh_lane_id(), up_to = wh_scan_add_warp_u32(ask->want);
     const int is_turn = ask->want != 0 && up_to <= MOST_BROUGHT;
     const uint32_t all = wh_reduce_max_u32(WH_FULL_WARP, is_turn ? up_to : 0);
-    const uint32_t owner = lanes_up_to(up_to, lane); /* for whom the caller brings a page */
-    unsigned char *page = lane < all ? take_page(heap, s->page_bytes) : NULL;
-    const wh_mask got = wh_ballot(WH_FULL_WARP, page != NULL);
-    const uint32_t first = is_turn ? up_to - ask->want : 0;
-    const wh_mask mine = is_turn ? WH_FULL_WARP >> (WH_WARP_SIZE - ask->want) << first : 0;
-    const uint32_t n = wh_popc32(got & mine);
+    unsigned char *page[BRING_ROUNDS];
+    wh_mask got[BRING_ROUNDS];
+    for (uint32_t r = 0; r < BRING_ROUNDS; r++) {
+        const int brings = lane < BRING_LANES && r * BRING_LANES + lane < all;
+        page[r] = brings ? take_page(heap, s->page_bytes) : NULL;
+        got[r] = wh_ballot(WH_FULL_WARP, page[r] != NULL);
+    }
+    const uint32_t skipped = is_turn ? got_before(got, up_to - ask->want) : 0;
+    const uint32_t n = is_turn ? got_before(got, up_to) - skipped : 0;
     const int is_there = is_turn && n >= WH_PLANT(parts_need, ask->need, 0u);
     /* numbers of the pages that stay */
-    const uint32_t stay = is_there ? n : 0, before = wh_scan_add_warp_u32(stay) - stay;
-    const uint32_t n_stay = wh_shfl_u32(WH_FULL_WARP, before + stay, WH_WARP_SIZE - 1);
+    const uint32_t sum = wh_scan_add_warp_u32(is_there ? n : 0), before = sum - (is_there ? n : 0);
+    const uint32_t n_stay = wh_shfl_u32(WH_FULL_WARP, sum, WH_WARP_SIZE - 1);
     uint32_t base = lane == 0 ? wh_fetch_add_u32_relaxed(s->n_pages, n_stay) : 0;
     base = wh_shfl_u32(WH_FULL_WARP, base, 0);
     wh_assert_internal(base + n_stay <= s->most);
-    const wh_mask theirs = wh_shfl_u32(WH_FULL_WARP, got & mine, owner);
-    const uint32_t rank = wh_popc32(theirs & wh_lanemask_lt());
-    const uint32_t number = base + wh_shfl_u32(WH_FULL_WARP, before, owner) + rank;
-    const uint32_t ordinal = wh_shfl_u32(WH_FULL_WARP, ask->ordinal, owner) + rank;
-    const uint32_t part = wh_shfl_u32(WH_FULL_WARP, ask->part, owner);
-    const int stays = (int)wh_shfl_u32(WH_FULL_WARP, (uint32_t)is_there, owner);
-    if (page != NULL && stays) {
-        s->page[number] = page;
-        s->part[number] = part;
-        s->ordinal[number] = ordinal;
-    } else if (page != NULL) {
-        WH_PLANT(parts_p1_back, give_page(heap, page), (void)0);
+    WH_NO_UNROLL
+    for (uint32_t r = 0; r * BRING_LANES < all; r++) {
+        const uint32_t item = r * BRING_LANES + lane;
+        const uint32_t from = lanes_up_to(up_to, item); /* for whom it has been brought */
+        const uint32_t rank = got_before(got, item) - wh_shfl_u32(WH_FULL_WARP, skipped, from);
+        const uint32_t number = base + wh_shfl_u32(WH_FULL_WARP, before, from) + rank;
+        const uint32_t ordinal = wh_shfl_u32(WH_FULL_WARP, ask->ordinal, from) + rank;
+        const uint32_t part = wh_shfl_u32(WH_FULL_WARP, ask->part, from);
+        const uint32_t stays = wh_shfl_u32(WH_FULL_WARP, (uint32_t)is_there, from);
+        if (page[r] != NULL && stays) {
+            s->page[number] = page[r];
+            s->part[number] = part;
+            s->ordinal[number] = ordinal;
+        } else if (page[r] != NULL) {
+            WH_PLANT(parts_p1_back, give_page(heap, page[r]), (void)0);
+        }
     }
     WH_PLANT(parts_p2_warp, wh_syncwarp(WH_FULL_WARP), (void)0); /* P2 */
     if (is_there) {
