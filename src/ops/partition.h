@@ -80,8 +80,7 @@ WH_FN OF(sorted_row)
     const uint32_t p = OF(digit_of)(to, r.row.key), here = t->here[p];
     const int has = WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE;
     const uint64_t place = has ? place_of(t, p, i - t->start[p]) : 0;
-    unsigned char *page = page_of_number(to, (uint32_t)(place >> to->page_log2));
-    r.page = has ? page : NULL; /* without branches: rows ahead are to stay in registers */
+    r.page = has ? page_of_number(to, (uint32_t)(place >> to->page_log2)) : NULL;
     r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
     return r;
 }
