@@ -29,8 +29,8 @@ typedef struct whi_stop {
 } whi_stop;
 
 typedef struct whi_join_state {
-    uint32_t is_full; /* some block found no memory: store, relaxed, by any */
-    uint32_t batch; /* units that a block takes at a time */
+    uint32_t is_full;                     /* some block found no memory: store, relaxed, by any */
+    uint32_t batch;                       /* units that a block takes at a time */
     uint32_t n_pages[2][WHI_MOST_LEVELS]; /* of the sides */
     uint32_t list_pages[WH_JOIN_LISTS];
     uint64_t next_unit; /* fetch_add, relaxed */

@@ -30,13 +30,17 @@ enum { TABLE_STOPPED, TABLE_ROWS, TABLE_WORDS };
 #define WRITES_AHEAD 4u
 #define STEPS_AHEAD 3u
 
-/* Rows of a tile that a thread has, by the width of keys. */
+/* Rows of a tile that a thread has, by the width of keys; and blocks that share tiles. */
 #if WH_FILE_IS_CUDA
 #define TILE_WORDS_EACH 16u
-#elif defined(WH_HOSTILE)
+#define BLOCKS_TOGETHER 4u
+#else
+#define BLOCKS_TOGETHER 2u
+#ifdef WH_HOSTILE
 #define TILE_WORDS_EACH 2u
 #else
 #define TILE_WORDS_EACH 4u
+#endif
 #endif
 #define TILE_EACH(key) (TILE_WORDS_EACH * 4 / (uint32_t)sizeof(key))
 
@@ -342,12 +346,8 @@ static void size_table(whi_join *j, uint32_t most_bytes) {
     } while (j->chunk > LEAST_CHUNK);
 }
 
-/* Pages of a part's first group: all, if there are few, so that nobody waits for more. Parts of the
- * second level grow by one page after the other: few blocks share them. */
-static uint32_t first_group(const whi_join *j, const whi_parts *s, uint32_t expected) {
-    if (!j->is_paged || s->skip != 0) {
-        return 0;
-    }
+/* Pages of a part's first group: all, if there are few, so that nobody waits for more. */
+static uint32_t first_group(uint32_t expected) {
     const uint32_t some = expected / 16 < MOST_FIRST ? expected / 16 : MOST_FIRST;
     const uint32_t few = expected < FEW_PAGES ? expected : FEW_PAGES;
     return some > few ? some : few;
@@ -357,7 +357,7 @@ static void size_parts(const whi_join *j, const whi_side *side, whi_parts *s) {
     const uint32_t log2 = s->skip + s->log2, pages = side->n >> j->part_page_log2;
     s->page_log2 = j->part_page_log2;
     s->page_bytes = (j->key_bytes + 4) << j->part_page_log2;
-    s->ahead = first_group(j, s, pages >> log2);
+    s->ahead = j->is_paged ? first_group(pages >> log2) : 0;
     /* as ask_for_group has it: a part may have a quarter more than it needs, or its first group */
     s->most = pages + (j->is_paged ? pages / 4 + 2 : 0) + ((1 + s->ahead) << log2);
 }

@@ -81,12 +81,15 @@ WH_FN uint64_t tiles_of(const whi_join *j, const whi_side *s) {
                : from->first_tile[parts_in(from)];
 }
 
-/* A block takes tiles that follow each other, so that few blocks share the parts that they split:
- * this is the k-th one of its tiles, or more than there are. */
+/* A few blocks share tiles that follow each other, so that the parts that they split are their own:
+ * many blocks would wait for each other's pages, and each one with a part for itself would have
+ * pages of all parts under way. This is the k-th tile of the block, or more than there are. */
 WH_FN uint64_t tile_of_block(uint64_t tiles, uint32_t k) {
-    const uint64_t me = wh_block_id(), blocks = wh_grid_blocks();
-    const uint64_t tile = tiles * me / blocks + k;
-    return tile < tiles * (me + 1) / blocks ? tile : tiles;
+    const uint32_t me = wh_block_id(), blocks = wh_grid_blocks();
+    const uint32_t first = me - me % BLOCKS_TOGETHER;
+    const uint32_t all = blocks - first < BLOCKS_TOGETHER ? blocks - first : BLOCKS_TOGETHER;
+    const uint64_t tile = tiles * first / blocks + (uint64_t)k * all + (me - first);
+    return tile < tiles * (first + all) / blocks ? tile : tiles;
 }
 
 WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile) {
