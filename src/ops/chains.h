@@ -8,7 +8,7 @@
  *         stores (release) the cursor of the last of them, takers see that the page is more than
  *         full, take nothing, and look again. What they have added meanwhile goes with that store.
  *         If there is no memory, it stores the value that it found: nothing has been taken
- * P2      page[k], part[k], ordinal[k], link[k ..]: written by who brought page k, before the
+ * P2      page[k], ordinal[k], link[k ..]: written by who brought page k, before the
  *         release of P1. Links are numbers, and one more, of the pages before it, the next one
  *         first; 0: there are no more
  * I1      spare: a number and one more, of pages that this block has given back; next[] of it is
@@ -34,7 +34,7 @@ enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
 /* What a block knows of rows, a tile of them, that are to have places: of each part, and pages that
  * have been brought. All shared. */
 typedef struct tile_places {
-    uint64_t *at;      /* the first page; two-pass: the first place in the part */
+    uint64_t *at;      /* the first page */
     uint64_t *pages;   /* brought */
     uint32_t *counts;  /* rows of the tile; then, how many have been copied */
     uint32_t *first;   /* from where in the first page << 16 | how many places; or as above */
@@ -88,14 +88,11 @@ WH_FN uint32_t take_number(const whi_chains *c) {
     return number;
 }
 
-/* A page of part p behind page `last` (0: none); its number, and one more. P2 */
-WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t p, uint32_t last) {
+/* A page behind page `last` (0: none); its number, and one more. P2 */
+WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t last) {
     const uint32_t number = take_number(c);
     c->page[number] = (unsigned char *)(uintptr_t)page;
     c->ordinal[number] = last != 0 ? c->ordinal[last - 1] + WH_PLANT(chains_p2_ordinal, 1u, 0u) : 0;
-    if (c->part != NULL) {
-        c->part[number] = p;
-    }
     if (c->link != NULL) {
         uint32_t *link = c->link + (uint64_t)number * WHI_LINKS;
         link[0] = WH_PLANT(chains_p2_link, last, last != 0 ? last - 1 : 0);
@@ -107,9 +104,9 @@ WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t p, uint3
     return number + 1;
 }
 
-/* Brings `n` pages for part p behind page *number (0: none); 0: there was no memory for them, and
+/* Brings `n` pages behind page *number (0: none); 0: there was no memory for them, and
  * nothing has changed. *number: of the last one, and one more. */
-WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t n, uint32_t p,
+WH_FN int bring(const wh_heap_ref *heap, const whi_chains *c, uint64_t *pages, uint32_t n,
                 uint32_t *number) {
     uint32_t got = 0;
     WH_NO_UNROLL
@@ -122,21 +119,21 @@ WH_FN int bring(wh_heap_ref heap, const whi_chains *c, uint64_t *pages, uint32_t
     }
     if (got < n) {
         WH_NO_UNROLL
-        while (WH_PLANT(chains_p1_back, got != 0, 0)) {
+        while (got != 0) {
             give_page(heap, (void *)(uintptr_t)pages[--got]);
         }
         return 0;
     }
     WH_NO_UNROLL
     for (uint32_t k = 0; k < n; k++) {
-        *number = enter_chain(c, pages[k], p, *number);
+        *number = enter_chain(c, pages[k], *number);
     }
     return 1;
 }
 
 /* Takes places for n rows of part p; 0: somebody is bringing a page. P1 */
-WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t p,
-                      uint32_t n) {
+WH_FN int take_places(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t,
+                      uint32_t p, uint32_t n) {
     const uint32_t room = 1u << c->page_log2;
     if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
         return 0;
@@ -153,7 +150,7 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
     if (n > here) {
         const uint32_t pages = (n - here + room - 1) >> c->page_log2;
         t->brought[p] = wh_shared_fetch_add_u32(&t->words[TILE_PAGES], pages);
-        if (!bring(heap, c, t->pages + t->brought[p], pages, p, &number)) {
+        if (!bring(heap, c, t->pages + t->brought[p], pages, &number)) {
             WH_PLANT(chains_p1_refused, wh_store_u64_release(&c->cursor[p], old), (void)0);
             t->first[p] = WH_PLANT(chains_nowhere, TILE_NOWHERE, TILE_PLACED);
             WH_PLANT(chains_failed, (void)wh_shared_exchange_u32(&t->words[TILE_FAILED], 1),
@@ -170,7 +167,7 @@ WH_FN int take_places(wh_heap_ref heap, const whi_chains *c, const tile_places *
 
 /* A place for one row of part p, as a lane of its own takes it; 0: somebody is bringing a page.
  * *page is NULL if there is no memory for one. P1 */
-WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned char **page,
+WH_FN int take_place(const wh_heap_ref *heap, const whi_chains *c, uint32_t p, unsigned char **page,
                      uint32_t *in_page) {
     const uint32_t room = 1u << c->page_log2;
     uint64_t brought;
@@ -187,7 +184,7 @@ WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned
     *in_page = fill % room;
     if (fill < room) {
         *page = c->page[number - 1];
-    } else if (bring(heap, c, &brought, 1, p, &number)) {
+    } else if (bring(heap, c, &brought, 1, &number)) {
         WH_PLANT_ORDER(chains_p1_bring_one, wh_store_u64, release)
         (&c->cursor[p], (uint64_t)number << 32 | WH_PLANT(chains_p1_own, 1u, 0u)); /* P1, P2 */
         *page = (unsigned char *)(uintptr_t)brought;
@@ -198,10 +195,9 @@ WH_FN int take_place(wh_heap_ref heap, const whi_chains *c, uint32_t p, unsigned
     return 1;
 }
 
-/* Places for all rows of a tile that counts has; counts are 0 then. placed: a bit for each part
- * whose rows have had theirs in a launch before; NULL: none has. All threads. */
-WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *t, uint32_t parts,
-                      const uint32_t *placed) {
+/* Places for all rows of a tile that counts has; counts are 0 then. All threads. */
+WH_FN void place_tile(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t,
+                      uint32_t parts) {
     for (uint32_t first = 0; first < parts; first += wh_block_threads()) {
         const uint32_t p = first + wh_thread_in_block();
         const uint32_t n = p < parts ? t->counts[p] : 0;
@@ -210,8 +206,6 @@ WH_FN void place_tile(wh_heap_ref heap, const whi_chains *c, const tile_places *
             t->counts[p] = 0;
             t->first[p] = TILE_PLACED;
         }
-        is_done |= n != 0 && placed != NULL &&
-                   WH_PLANT(chains_placed, (placed[p / 32] >> p % 32 & 1) != 0, 0);
         for (uint32_t round = 0; wh_any(WH_FULL_WARP, !is_done); round++) {
             if (!is_done) {
                 is_done = take_places(heap, c, t, p, n);

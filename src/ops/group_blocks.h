@@ -55,7 +55,7 @@ enum {
 enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 #define SLOT_NONE UINT32_MAX
-#define MANY_LANES 8u /* of a warp in one slot, that are added up first */
+#define MANY_LANES 8u  /* of a warp in one slot, that are added up first */
 #define STEPS_AHEAD 4u /* a warp reads the rows of so many steps before it uses the first ones */
 
 /* Rows that a block has before it. */
@@ -391,7 +391,7 @@ WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
 
 /* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
  * chains.h's I1, group_steps.h's R3 */
-WH_FN void free_pages(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s) {
+WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s) {
     const uint32_t n = WORDS[GROUP_PAGES];
     const uint32_t *number = SHARED(uint32_t, number);
     for (uint32_t k = wh_thread_in_block(); k < n; k += wh_block_threads()) {

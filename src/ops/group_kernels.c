@@ -120,7 +120,7 @@ WH_KERNEL(compact_list, group_args, a) {
 }
 
 WH_KERNEL(drop_list, group_args, a) {
-    drop_pages_of(a.heap, &a.g.list);
+    drop_pages_of(&a.heap, &a.g.list);
 }
 
 WH_KERNEL(clear_list, group_args, a) {
@@ -162,7 +162,7 @@ WH_KERNEL(drop_lists, group_args, a) {
         uint32_t current = g->list_last[k] + 1;
         WH_NO_UNROLL
         while (current != 0) {
-            give_page(a.heap, g->chains.page[current - 1]);
+            give_page(&a.heap, g->chains.page[current - 1]);
             g->chains.page[current - 1] =
                 WH_PLANT(group_lists_gone, NULL, g->chains.page[current - 1]);
             current = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS];
@@ -181,7 +181,7 @@ WH_KERNEL(drop_chains, group_args, a) {
     const whi_chains *c = &a.g.chains;
     for (uint64_t i = wh_thread_id(); i < *c->n_pages; i += wh_grid_threads()) {
         if (WH_PLANT(group_chains_left, c->page[i] != NULL, 0)) {
-            give_page(a.heap, c->page[i]);
+            give_page(&a.heap, c->page[i]);
             c->page[i] = NULL;
         }
     }

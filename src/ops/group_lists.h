@@ -56,7 +56,7 @@ WH_FN KEY OF(key_of_row)(const whi_group *g, const whi_group_shape *s, const gro
 
 /* Rows of a tile that have a bit to their lists; bits that are left: there was no memory, and 0 is
  * returned. All threads. group_steps.h's R1 */
-WH_FN int OF(move_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(move_tile)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                         const group_tile *t, const whi_chains *c) {
     uint32_t *bits = SHARED(uint32_t, bits);
     if (wh_thread_in_block() == 0) {
@@ -144,7 +144,7 @@ OPS_KERNEL(lists_of_table, group_args, a) {
             OF(mark_rows)(g, s, &t);
             set_phase(TABLE_SPILL);
         } else {
-            is_full = !OF(move_tile)(a.heap, g, s, &t, &c);
+            is_full = !OF(move_tile)(&a.heap, g, s, &t, &c);
             if (!is_full) {
                 next_tile(g, t.n);
             }
@@ -176,9 +176,9 @@ OPS_KERNEL(lists_of_lists, group_args, a) {
             set_phase(NODE_SPILL);
         } else {
             const group_tile t = tile_of_node(g);
-            is_full = !OF(move_tile)(a.heap, g, s, &t, &c);
+            is_full = !OF(move_tile)(&a.heap, g, s, &t, &c);
             if (!WH_PLANT(lists_r3_stay, is_full, 0)) {
-                free_pages(a.heap, g, s);
+                free_pages(&a.heap, g, s);
             }
         }
     }

@@ -12,7 +12,7 @@
 
 /* Rows that a block has at the end of a phase, to the parts' chains: those of a tile that have
  * found no slot, or what the slots have. 0: there was no memory for all. All threads. R1 */
-WH_FN int OF(put_out)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(put_out)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                       uint32_t phase) {
     const group_tile t = phase == TABLE_SPILL ? tile_of_table(g, s) : tile_of_slots(g, s);
     const whi_chains c = chains_of_parts(g, t.kind);
@@ -26,7 +26,7 @@ WH_FN int OF(put_out)(wh_heap_ref heap, const whi_group *g, const whi_group_shap
 }
 
 /* One step of a block with the table's rows; 0: the heap is full. All threads. */
-WH_FN int OF(table_step)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(table_step)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                          uint32_t phase) {
     const group_tile t = tile_of_table(g, s);
     if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
@@ -66,7 +66,7 @@ OPS_KERNEL(group_table, group_args, a) {
     }
     wh_syncthreads();
     for (uint32_t phase = phase_now(); phase != PHASE_END && !is_full; phase = phase_now()) {
-        is_full = !OF(table_step)(a.heap, g, s, phase);
+        is_full = !OF(table_step)(&a.heap, g, s, phase);
     }
     end_block(g, 0, is_full);
 }
@@ -84,7 +84,8 @@ WH_FN void OF(write_group)(const whi_group *g, const own_page *o, uint32_t i, OF
 
 /* Puts a group out for each lane of a warp that has one. Whether the caller's is out, or it has
  * none; else the heap is full. All lanes. */
-WH_FN int OF(put_group)(wh_heap_ref heap, const whi_group *g, own_page *o, int has, OF(item) m) {
+WH_FN int OF(put_group)(const wh_heap_ref *heap, const whi_group *g, own_page *o, int has,
+                        OF(item) m) {
     const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
     const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask), here = g->list.room - o->fill;
     if (has && rank < here) {
@@ -104,7 +105,7 @@ WH_FN int OF(put_group)(wh_heap_ref heap, const whi_group *g, own_page *o, int h
 }
 
 /* All groups of the table, as a node's; 0: the heap is full. All threads. R1 */
-WH_FN int OF(put_table)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(put_table)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                         own_page *o) {
     const uint32_t mask = WORDS[GROUP_MASK];
     int is_out = 1;
@@ -134,7 +135,7 @@ WH_FN int OF(put_table)(wh_heap_ref heap, const whi_group *g, const whi_group_sh
 }
 
 /* One step of a block with nodes; 0: the heap is full. All threads. */
-WH_FN int OF(node_step)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                         uint32_t phase, own_page *o) {
     const group_tile t = tile_of_node(g);
     if (phase == NODE_TAKE) {
@@ -178,7 +179,7 @@ OPS_KERNEL(group_nodes, group_args, a) {
     }
     wh_syncthreads();
     for (uint32_t phase = phase_now(); phase != PHASE_END && !is_full; phase = phase_now()) {
-        is_full = !OF(node_step)(a.heap, g, s, phase, &o);
+        is_full = !OF(node_step)(&a.heap, g, s, phase, &o);
     }
     WH_PLANT(steps_close, close_all(&g->list, &o), (void)0);
     end_block(g, 1, is_full);

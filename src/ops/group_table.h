@@ -265,7 +265,7 @@ WH_FN int OF(spill_row)(const whi_group *g, const whi_group_shape *s, const grou
 
 /* Those of a tile's rows that have a bit, to the chains of their parts; bits that are left: there
  * was no memory. 0 then. All threads. */
-WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_shape *s,
+WH_FN int OF(spill_tile)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                          const group_tile *t, const whi_chains *c) {
     const tile_places places = places_of(s);
     const uint32_t threads = wh_block_threads();
@@ -287,7 +287,7 @@ WH_FN int OF(spill_tile)(wh_heap_ref heap, const whi_group *g, const whi_group_s
         }
     }
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
-    place_tile(heap, c, &places, 1u << t->parts_log2, NULL);
+    place_tile(heap, c, &places, 1u << t->parts_log2);
     for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
         OF(row) r[STEPS_AHEAD];
         int has[STEPS_AHEAD];

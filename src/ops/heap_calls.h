@@ -5,17 +5,12 @@
 
 #include "warpheap/warpheap.h"
 
-WH_FN_SLOW unsigned char *take_page(wh_heap_ref heap, uint32_t bytes) {
-    return (unsigned char *)wh_malloc(heap, bytes);
+WH_FN_SLOW unsigned char *take_page(const wh_heap_ref *heap, uint32_t bytes) {
+    return (unsigned char *)wh_malloc(*heap, bytes);
 }
 
-/* All lanes of a warp; one page for them. */
-WH_FN_SLOW unsigned char *take_page_warp(wh_heap_ref heap, uint32_t bytes) {
-    return (unsigned char *)wh_malloc_warp(heap, WH_FULL_WARP, bytes);
-}
-
-WH_FN_SLOW void give_page(wh_heap_ref heap, void *page) {
-    wh_free(heap, page);
+WH_FN_SLOW void give_page(const wh_heap_ref *heap, void *page) {
+    wh_free(*heap, page);
 }
 
 #endif

@@ -14,7 +14,7 @@
 #define OPS_CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
 
 #define DEFAULT_PAGE 4096u
-#define MOST_HELD 40u
+#define MOST_HELD 64u
 
 /* Memory of a device, until all of it is let go. */
 typedef struct whi_held {

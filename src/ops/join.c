@@ -97,22 +97,23 @@ static wh_status hold(wh_join *x, void *p, uint64_t n, uint64_t bytes) {
     return whi_hold(&x->held, p, n, bytes);
 }
 
-static wh_status hold_side(wh_join *x, whi_side *s) {
+static wh_status hold_parts(wh_join *x, whi_parts *s) {
     const whi_join *j = &x->j;
-    const uint64_t parts = (uint64_t)1 << j->parts_log2;
-    const uint64_t pages = (s->n >> j->part_page_log2) + parts;
+    const uint64_t parts = (uint64_t)1 << (s->skip + s->log2);
+    const uint64_t words = (((uint64_t)1 << s->log2) + 31) / 32;
     TRY(hold(x, &s->cursor, parts, 8));
     TRY(hold(x, &s->first, parts + 1, 4));
+    TRY(hold(x, &s->first_tile, parts + 1, 8));
     TRY(hold(x, &s->rows, parts, 4));
     TRY(hold(x, &s->next_tile, j->part_blocks, 4));
-    TRY(hold(x, &s->placed, j->part_blocks * ((parts + 31) / 32), 4));
+    TRY(hold(x, &s->placed, j->part_blocks * words, 4));
     if (!j->is_paged) {
-        return hold(x, &s->memory, pages, (uint64_t)(j->key_bytes + 4) << j->part_page_log2);
+        return hold(x, &s->memory, s->most, s->page_bytes);
     }
-    TRY(hold(x, &s->page, pages, sizeof *s->page));
-    TRY(hold(x, &s->part, pages, 4));
-    TRY(hold(x, &s->ordinal, pages, 4));
-    return hold(x, &s->order, pages, 4);
+    TRY(hold(x, &s->page, s->most, sizeof *s->page));
+    TRY(hold(x, &s->part, s->most, 4));
+    TRY(hold(x, &s->ordinal, s->most, 4));
+    return hold(x, &s->order, s->most, 4);
 }
 
 static wh_status hold_all(wh_join *x) {
@@ -121,8 +122,11 @@ static wh_status hold_all(wh_join *x) {
     const int has_lists = x->how != TWO_PASS && j->kind != WH_JOIN_COUNT;
     TRY(whi_find_heap(x->heap, &x->place));
     TRY(hold(x, &j->state, 1, sizeof *j->state));
-    TRY(hold_side(x, &j->side[0]));
-    TRY(hold_side(x, &j->side[1]));
+    for (uint32_t k = 0; k < 2 * j->levels; k++) {
+        whi_parts *s = &j->side[k % 2].level[k / 2];
+        s->n_pages = &j->state->n_pages[k % 2][k / 2];
+        TRY(hold_parts(x, s));
+    }
     TRY(hold(x, &j->first_unit, parts + 1, 8));
     TRY(hold(x, &j->units_left, parts, 8));
     TRY(hold(x, &j->stops, j->blocks, sizeof *j->stops));
@@ -135,7 +139,6 @@ static wh_status hold_all(wh_join *x) {
         l->by_thread = j->by_thread;
         l->n = &j->state->list_pages[k];
         l->n_rows = &j->state->list_rows[k];
-        j->side[k].n_pages = &j->state->n_pages[k];
         if (has_lists && (k == WH_JOIN_MATCHED || j->kind == WH_JOIN_LEFT)) {
             TRY(whi_hold_list(&x->held, l, x->place.bytes));
         }
@@ -405,14 +408,25 @@ static wh_status check_table(const wh_join *x, uint32_t k, const wh_table *t) {
     return WH_OK;
 }
 
+/* The rows of both tables into parts. The pages of a table's first level go back before the other
+ * table asks for its. */
+static wh_status lay_out(wh_join *x, void *stream) {
+    whi_join *j = &x->j;
+    for (uint32_t k = 0; k < 2 * j->levels; k++) {
+        j->which = k / j->levels;
+        j->level = k % j->levels;
+        TRY(x->kernels->partition(x->heap, stream, j));
+        if (j->is_paged) {
+            TRY(x->kernels->order(x->heap, stream, j));
+        }
+    }
+    return x->kernels->units(x->heap, stream, j);
+}
+
 /* Starts, or goes on: blocks that are through with a step have nothing left of it. */
 static wh_status run(wh_join *x, void *stream) {
     whi_join *j = &x->j;
-    for (uint32_t k = 0; k < 2; k++) {
-        j->which = k;
-        TRY(x->kernels->partition(x->heap, stream, j));
-    }
-    TRY(x->kernels->order(x->heap, stream, j));
+    TRY(lay_out(x, stream));
     TRY(x->kernels->probe(x->heap, stream, j));
     if (j->is_paged) {
         TRY(x->kernels->drop_parts(x->heap, stream, j));
@@ -424,11 +438,16 @@ static wh_status run(wh_join *x, void *stream) {
 
 /* Rows of each part, and where the parts begin. */
 static wh_status count_rows(wh_join *x, void *stream) {
+    whi_join *j = &x->j;
     for (uint32_t k = 0; k < 2; k++) {
-        x->j.which = k;
-        TRY(x->kernels->count(x->heap, stream, &x->j));
+        j->which = k;
+        TRY(x->kernels->count(x->heap, stream, j));
+        for (uint32_t l = j->levels; l != 0; l--) { /* the last one has been counted */
+            j->level = l - 1;
+            TRY(x->kernels->order(x->heap, stream, j));
+        }
     }
-    return x->kernels->lay(x->heap, stream, &x->j);
+    return WH_OK;
 }
 
 static wh_status read_state(wh_join *x) {
@@ -458,11 +477,7 @@ static wh_status run_two_pass(wh_join *x, void *stream) {
     j->is_counting = 1;
     j->is_writing = 0;
     j->unit_rows = NULL;
-    for (uint32_t k = 0; k < 2; k++) {
-        j->which = k;
-        TRY(x->kernels->partition(x->heap, stream, j));
-    }
-    TRY(x->kernels->order(x->heap, stream, j));
+    TRY(lay_out(x, stream));
     x->stream = stream;
     if (j->kind == WH_JOIN_INNER) {
         TRY(read_state(x));
@@ -511,14 +526,16 @@ wh_status wh_join_start_for(wh_join *x, const wh_table *build, const wh_table *p
     return x->how == TWO_PASS ? run_two_pass(x, stream) : run(x, stream);
 }
 
-/* Bytes of pages that both tables may fill, each part's last one in part. */
+/* Bytes of pages that both tables may fill; beside a table's last level, which is there to the end,
+ * those of the first level of the other one, which goes back as it is read. */
 static uint64_t parts_bytes(const wh_join *x) {
     const whi_join *j = &x->j;
-    uint64_t pages = 0;
-    for (uint32_t k = 0; k < 2 && j->is_paged; k++) {
-        pages += ((uint64_t)j->side[k].n >> j->part_page_log2) + ((uint64_t)1 << j->parts_log2);
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < 2 * j->levels && j->is_paged; k++) {
+        const whi_parts *s = &j->side[k % 2].level[k / 2];
+        bytes += (uint64_t)s->most * s->page_bytes;
     }
-    return pages * j->page_bytes;
+    return bytes;
 }
 
 wh_status wh_join_finish(wh_join *x, wh_join_result *result) {

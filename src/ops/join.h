@@ -10,36 +10,28 @@
 extern "C" {
 #endif
 
-#define WHI_MOST_PARTS_LOG2 12u
+/* Rows are laid out in parts by the hash of their key, in one step or two. */
+#define WHI_MOST_LEVELS 2u
 
-/* One of the tables, and its rows laid out by the hash of their key in parts of pages. */
+/* One of the tables. */
 typedef struct whi_side {
     const void *key, *value;
     uint32_t n;
     wh_value_kind kind;
-    /* parts: of part p, the pages first[p].. of `order`, rows[p] rows, all but the last page full
-     */
-    unsigned char **page;     /* NULL: given back */
-    uint32_t *part, *ordinal; /* of a page: whose it is, and the how manieth */
-    uint32_t *n_pages;
-    uint64_t *cursor; /* of a part: chains.h P1 */
-    uint32_t *order, *first, *rows;
-    uint32_t *next_tile; /* of a block: where it goes on */
-    uint32_t *placed;    /* of a block: a bit for each part whose rows of that tile have a place */
-    unsigned char *memory; /* two-pass: page k is here, at k pages; else NULL */
+    whi_parts level[WHI_MOST_LEVELS];
 } whi_side;
 
 /* Where a block has stopped, and its shared memory then. */
 typedef struct whi_stop {
     uint64_t unit;
     uint32_t is_stopped;
-    uint32_t done, phase;
+    uint32_t done, phase, left;
 } whi_stop;
 
 typedef struct whi_join_state {
-    uint32_t is_full; /* some block found no memory: store, relaxed, by any */
-    uint32_t unused;
-    uint32_t n_pages[2]; /* of the sides */
+    uint32_t is_full;                     /* some block found no memory: store, relaxed, by any */
+    uint32_t batch;                       /* units that a block takes at a time */
+    uint32_t n_pages[2][WHI_MOST_LEVELS]; /* of the sides */
     uint32_t list_pages[WH_JOIN_LISTS];
     uint64_t next_unit; /* fetch_add, relaxed */
     uint64_t units;     /* in all */
@@ -57,8 +49,9 @@ typedef struct whi_join {
     int is_counting;  /* COUNT; two-pass: the first pass */
     int is_writing;   /* two-pass: the second pass */
     whi_side side[2]; /* build, probe */
-    uint32_t parts_log2;
-    uint32_t tile;           /* rows of a table that a block lays out at a time */
+    uint32_t levels;
+    uint32_t parts_log2;     /* of all levels */
+    uint32_t tile_log2;      /* rows that a block lays out at a time: whole pages */
     uint32_t part_page_log2; /* rows of a part's page */
     uint32_t chunk;          /* rows of the build table that a block looks rows up in */
     uint32_t heads_log2;     /* chains of a chunk */
@@ -76,8 +69,9 @@ typedef struct whi_join {
     unsigned char *saved; /* of each of its blocks */
     uint32_t saved_bytes; /* of a block */
     uint32_t blocks;      /* of the probe kernel */
+    uint32_t threads;     /* of such a block */
     uint32_t part_blocks; /* of the kernels that lay out */
-    uint32_t threads;     /* of a block of either */
+    uint32_t part_threads;
     /* rebase: how far all pages have moved, and where the lists' page and rows were */
     int64_t moved;
     unsigned char *const *old_page[WH_JOIN_LISTS];
@@ -85,6 +79,7 @@ typedef struct whi_join {
     /* compact */
     void *columns[WH_PAGE_COLUMNS];
     uint32_t which; /* a side, or a list */
+    uint32_t level; /* that the side's rows go to */
 } whi_join;
 
 typedef wh_status (*whi_join_step)(wh_heap *heap, void *stream, const whi_join *j);
@@ -94,16 +89,16 @@ typedef struct whi_join_kernels {
     whi_join_step begin;     /* a new join: all counters, cursors, records; lists stay */
     whi_join_step again;     /* the state before anything goes on */
     whi_join_step count;     /* not paged: rows of each part of side `which` */
-    whi_join_step lay;       /* not paged: where parts begin */
-    whi_join_step partition; /* side `which`, into parts */
-    whi_join_step order;     /* paged: the pages of all parts in order; units of work */
+    whi_join_step partition; /* side `which`, into the parts of `level` */
+    whi_join_step order;     /* where parts of that level begin; paged: their pages in order */
+    whi_join_step units;     /* of work */
     whi_join_step probe;
     whi_join_step compact; /* list `which` */
     whi_join_step drop;    /* list `which`: its pages go back */
     whi_join_step drop_parts;
-    whi_join_step rebase;                              /* pages have moved */
-    wh_status (*size)(wh_device *device, whi_join *j); /* sizes of all kinds, by key_bytes,
-                                                          parts_log2 and side[].n */
+    whi_join_step rebase; /* pages have moved */
+    /* sizes of all kinds, by key_bytes, part_page_log2, which is the most, and side[].n */
+    wh_status (*size)(wh_device *device, whi_join *j);
 } whi_join_kernels;
 
 const whi_join_kernels *whi_join_kernels_find(const char *allocator, wh_target target);

@@ -41,34 +41,49 @@ WH_FN uint32_t enter_page(const whi_page_list *l, unsigned char *page) {
     return number;
 }
 
-/* A new page for a warp, in all lanes, after the full one. 0: there is no memory. All lanes. */
-WH_FN int turn_page_warp(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
-    unsigned char *page = take_page_warp(heap, l->page_bytes);
+/* A page for a warp, in all lanes; no page: there is no memory. All lanes. */
+WH_FN_SLOW own_page open_page_warp(const wh_heap_ref *heap, const whi_page_list *l) {
+    own_page o = no_page(l);
     uint32_t number = 0;
-    if (page == NULL) {
-        return 0;
-    }
-    if (wh_lane_id() == 0) {
-        WH_PLANT(pages_o2_turn, close_page(l, o), (void)0);
+    unsigned char *page = (unsigned char *)wh_malloc_warp(*heap, WH_FULL_WARP, l->page_bytes);
+    if (page != NULL && wh_lane_id() == 0) {
         number = enter_page(l, page);
     }
-    o->number = wh_shfl_u32(WH_FULL_WARP, number, 0);
-    o->page = page;
-    o->fill = 0;
-    return 1;
+    if (page != NULL) {
+        o.page = page;
+        o.number = wh_shfl_u32(WH_FULL_WARP, number, 0);
+        o.fill = 0;
+    }
+    return o;
 }
 
 /* The same for a lane. */
-WH_FN int turn_page_lane(wh_heap_ref heap, const whi_page_list *l, own_page *o) {
-    unsigned char *page = take_page(heap, l->page_bytes);
-    if (page == NULL) {
-        return 0;
+WH_FN_SLOW own_page open_page_lane(const wh_heap_ref *heap, const whi_page_list *l) {
+    own_page o = no_page(l);
+    unsigned char *page = (unsigned char *)wh_malloc(*heap, l->page_bytes);
+    if (page != NULL) {
+        o.page = page;
+        o.number = enter_page(l, page);
+        o.fill = 0;
     }
+    return o;
+}
+
+/* A new page for a warp, in all lanes, after the full one. 0: there is no memory, and no page. The
+ * old one is closed first: nothing of it is kept in registers meanwhile. All lanes. */
+WH_FN int turn_page_warp(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
+    if (wh_lane_id() == 0) {
+        WH_PLANT(pages_o2_turn, close_page(l, o), (void)0);
+    }
+    *o = open_page_warp(heap, l);
+    return o->page != NULL;
+}
+
+/* The same for a lane. */
+WH_FN int turn_page_lane(const wh_heap_ref *heap, const whi_page_list *l, own_page *o) {
     WH_PLANT(pages_o2_turn_lane, close_page(l, o), (void)0);
-    o->number = enter_page(l, page);
-    o->page = page;
-    o->fill = 0;
-    return 1;
+    *o = open_page_lane(heap, l);
+    return o->page != NULL;
 }
 
 /* Closes what a warp, or each of its lanes, has. All lanes. */
@@ -107,7 +122,7 @@ WH_FN void compact_pages(const whi_page_list *l, const wh_pages *shape, void *co
 }
 
 /* A list's pages go back. All threads of a grid. */
-WH_FN void drop_pages_of(wh_heap_ref heap, const whi_page_list *l) {
+WH_FN void drop_pages_of(const wh_heap_ref *heap, const whi_page_list *l) {
     for (uint64_t p = wh_thread_id(); p + WH_PLANT(pages_drop, 0u, 1u) < *l->n;
          p += wh_grid_threads()) {
         give_page(heap, l->page[p]);

@@ -28,41 +28,49 @@ WH_FN OF(table) OF(table_here)(const whi_join *j) {
     return t;
 }
 
-WH_FN OF(row) OF(row_of_part)(const whi_join *j, const whi_side *s, uint32_t p, uint32_t i) {
-    const uint32_t k = s->first[p] + (i >> j->part_page_log2);
-    const unsigned char *page =
-        s->memory != NULL ? s->memory + (uint64_t)k * part_page_bytes(j) : s->page[s->order[k]];
-    return OF(row_of_page)(page, j->part_page_log2, i & ((1u << j->part_page_log2) - 1));
+/* Rows of the build table's part for the chunk, n from `first` on, that are the caller's: those
+ * from row i of the chunk on. */
+typedef struct OF(rows_ahead) {
+    OF(row) row[ROWS_AHEAD];
+} OF(rows_ahead);
+
+WH_FN OF(rows_ahead)
+    OF(ask_for_rows)(const whi_parts *s, uint32_t part, uint32_t first, uint32_t n, uint32_t i) {
+    OF(rows_ahead) r;
+    memset(&r, 0, sizeof r);
+    for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
+        const uint32_t at = i + k * wh_block_threads();
+        if (at < n) {
+            r.row[k] = OF(row_of_part)(s, part, first + at);
+        }
+    }
+    return r;
 }
 
-/* The build table's rows of a unit's chunk into chains. C1 */
+/* The build table's rows of a unit's chunk into chains. All threads, which have read the last one.
+ * C1 */
 WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t chunk) {
-    const whi_side *s = &j->side[0];
+    const whi_parts *s = last_level(j, &j->side[0]);
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
     const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
     const uint32_t n = rows < j->chunk ? rows : j->chunk;
-    wh_syncthreads(); /* the last chunk has been read */
+    /* asked for before the first one is used */
+    OF(rows_ahead) r = OF(ask_for_rows)(s, u->part, first, n, wh_thread_in_block());
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
     }
     WH_PLANT(probe_c1_cleared, wh_syncthreads(), (void)0);
     for (uint32_t i = wh_thread_in_block(); i < n; i += ROWS_AHEAD * threads) {
-        OF(row) r[ROWS_AHEAD]; /* asked for before the first one is used */
-        memset(r, 0, sizeof r);
-        for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
-            if (i + k * threads < n) {
-                r[k] = OF(row_of_part)(j, s, u->part, first + i + k * threads);
-            }
-        }
         for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
             const uint32_t at = i + k * threads;
             if (at < n) {
-                t->keys[at] = r[k].key;
-                t->values[at] = r[k].value;
+                t->keys[at] = r.row[k].key;
+                t->values[at] = r.row[k].value;
                 t->next[at] =
-                    (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r[k].key)], at);
+                    (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.row[k].key)], at);
             }
         }
+        r = OF(ask_for_rows)(s, u->part, first, n, i + ROWS_AHEAD * threads);
     }
     WH_PLANT(probe_c1_filled, wh_syncthreads(), (void)0);
 }
@@ -95,36 +103,19 @@ typedef struct OF(pair) {
 } OF(pair);
 
 /* Puts a row out for each lane of a warp that has one. Whether the caller's is out, or it has none;
- * else the heap is full. All lanes. */
-WH_FN int OF(put)(wh_heap_ref heap, const whi_join *j, uint32_t list, own_page *o, OF(pair) row) {
-    const whi_page_list *l = &j->list[list];
+ * else the page is full. All lanes. */
+WH_FN int OF(put)(const whi_join *j, own_page *o, OF(pair) row) {
     const int has = row.is;
-    if (j->by_thread) {
-        if (has && o->fill == j->shape.room && !turn_page_lane(heap, l, o)) {
-            return WH_PLANT(probe_put_lane, 0, 1);
-        }
-        if (has) {
-            OF(write_in_page)(j, o, o->fill++, row.probe, row.build);
-        }
-        return 1;
-    }
     const wh_mask mask = wh_ballot(WH_FULL_WARP, has);
-    const uint32_t n = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t here = j->shape.room - o->fill;
-    if (has && rank < here) {
+    const uint32_t rank = j->by_thread ? 0 : wh_mask_rank(mask);
+    const uint32_t n = j->by_thread ? (uint32_t)has : wh_popc32(mask);
+    const int is_out = rank < here;
+    if (has && is_out) {
         OF(write_in_page)(j, o, o->fill + rank, row.probe, row.build);
     }
     o->fill += n < here ? n : here;
-    if (n + WH_PLANT(probe_put_tie, 0u, 1u) > here) {
-        if (!turn_page_warp(heap, l, o)) {
-            return !has || WH_PLANT(probe_put_some, rank < here, 0);
-        }
-        if (has && rank >= here) {
-            OF(write_in_page)(j, o, rank - here, row.probe, row.build);
-        }
-        o->fill = n - here;
-    }
-    return 1;
+    return !has || WH_PLANT(probe_put_some, is_out, 1);
 }
 
 /* The same, two-pass: where there is room for all. */
@@ -142,10 +133,12 @@ WH_FN void OF(put_counted)(const whi_join *j, uint32_t *words, uint64_t base, OF
 
 /* What a lane does in a unit. */
 typedef struct OF(worker) {
-    own_page out[WH_JOIN_LISTS];
+    own_page out, other; /* of the list that rows go to now, and of the other one */
+    uint32_t list;
     uint32_t step;  /* of its warp: the first row of 32 */
     uint32_t at;    /* in the chain of its row; CHAIN_START, CHAIN_END */
-    uint64_t pairs; /* counted */
+    int is_out;     /* the row that it has put out last has found room */
+    uint32_t pairs; /* counted */
     uint64_t base;
 } OF(worker);
 
@@ -163,16 +156,16 @@ WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
     const uint32_t i = step + wh_lane_id();
     OF(row) r;
     memset(&r, 0, sizeof r);
-    return i < u->end ? OF(row_of_part)(j, &j->side[1], u->part, i) : r;
+    return i < u->end ? OF(row_of_part)(last_level(j, &j->side[1]), u->part, i) : r;
 }
 
-/* The rows of a step against the chunk, r the caller's; 0: the heap is full. All lanes of a warp.
- */
-WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
+/* The rows of a step against the chunk, r the caller's; 0: a page is full. All lanes of a warp. */
+WH_FN int OF(probe_step)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
                          OF(worker) * w, OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
-    const int is_once = j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI;
-    const uint32_t seen = needs_seen(j) ? t->seen[word] : 0; /* C2 */
+    const int needs = mode == PROBE_SEEN;
+    const int is_once = needs && (j->kind == WH_JOIN_SEMI || j->kind == WH_JOIN_ANTI);
+    const uint32_t seen = needs ? t->seen[word] : 0; /* C2 */
     const int was_seen = WH_PLANT(probe_once, (seen >> wh_lane_id() & 1) != 0, 0);
     if (i >= u->end || (is_once && was_seen)) {
         w->at = CHAIN_END;
@@ -189,14 +182,14 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
         row.is = has;
         row.build = has ? t->values[w->at] : 0;
         row.probe = r;
-        if (j->is_counting) {
+        if (mode == PROBE_COUNTED && j->is_counting) {
             w->pairs += has ? 1 : 0;
-        } else if (j->kind == WH_JOIN_ANTI) {
-            is_out = 1;
-        } else if (j->is_writing) {
+        } else if (mode == PROBE_COUNTED) {
             OF(put_counted)(j, t->words, w->base, row);
+        } else if (needs && j->kind == WH_JOIN_ANTI) {
+            is_out = 1;
         } else {
-            is_out = OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
+            is_out = OF(put)(j, &w->out, row);
         }
         found |= wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_c2_out, is_out, 1));
         if (!wh_all(WH_FULL_WARP, is_out)) {
@@ -207,10 +200,11 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
         }
     }
     WH_PLANT(probe_c2_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read it */
-    if (needs_seen(j) && wh_lane_id() == 0) {
+    if (needs && wh_lane_id() == 0) {
         t->seen[word] = found; /* C2 */
     }
     wh_syncwarp(WH_FULL_WARP);
+    w->is_out = is_out;
     if (wh_all(WH_FULL_WARP, is_out)) {
         return 1;
     }
@@ -220,9 +214,9 @@ WH_FN int OF(probe_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * 
     return 0;
 }
 
-/* Rows of a step that have found no partner; 0: the heap is full. */
-WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
-                             const unit *u, OF(worker) * w, OF(row) r) {
+/* Rows of a step that have found no partner; 0: a page is full. */
+WH_FN int OF(unmatched_step)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w,
+                             OF(row) r) {
     const uint32_t i = w->step + wh_lane_id(), word = (w->step - u->first) / 32;
     const int is_row = WH_PLANT(probe_alone_end, i < u->end, 1);
     const int has = is_row && (t->seen[word] >> wh_lane_id() & 1) == 0;
@@ -230,38 +224,75 @@ WH_FN int OF(unmatched_step)(wh_heap_ref heap, const whi_join *j, const OF(table
     row.is = has;
     row.build = 0;
     row.probe = r;
-    /* By names, not by a number: pages of a warp are to stay in registers. */
-    const int is_out =
-        j->kind == WH_JOIN_LEFT
-            ? OF(put)(heap, j, WH_JOIN_UNMATCHED, &w->out[WH_JOIN_UNMATCHED], row)
-            : OF(put)(heap, j, WH_JOIN_MATCHED, &w->out[WH_JOIN_MATCHED], row);
+    const int is_out = OF(put)(j, &w->out, row);
     const wh_mask out = wh_ballot(WH_FULL_WARP, has && WH_PLANT(probe_alone_out, is_out, 1));
     WH_PLANT(probe_c2_alone, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (wh_lane_id() == 0) {
         t->seen[word] |= WH_PLANT(probe_alone_again, out, 0u); /* C2: not again */
     }
     wh_syncwarp(WH_FULL_WARP);
+    w->is_out = is_out;
     return wh_all(WH_FULL_WARP, is_out);
 }
 
-/* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
-WH_FN int OF(run_warp)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, const unit *u,
-                       OF(worker) * w) {
-    OF(row) r = OF(row_of_step)(j, u, w->step);
+/* Steps of a warp in a chunk, or a phase, until a page is full; 0: one is. Nothing in it is called:
+ * what it works with is to stay in registers. */
+WH_FN int OF(run_steps)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
+                        OF(worker) * w) {
+    const uint32_t threads = wh_block_threads();
+    OF(row) next[STEPS_AHEAD]; /* asked for before this step's are looked up */
+    for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
+        next[k] = OF(row_of_step)(j, u, w->step + k * threads);
+    }
     WH_NO_UNROLL
     while (w->step < u->end) {
-        /* asked for before this step's are looked up */
-        const OF(row) next = OF(row_of_step)(j, u, w->step + wh_block_threads());
-        const int is_done = u->phase == 0 ? OF(probe_step)(heap, j, t, u, w, r)
-                                          : OF(unmatched_step)(heap, j, t, u, w, r);
+        const OF(row) r = next[0];
+        for (uint32_t k = 1; k < STEPS_AHEAD; k++) {
+            next[k - 1] = next[k];
+        }
+        next[STEPS_AHEAD - 1] = OF(row_of_step)(j, u, w->step + STEPS_AHEAD * threads);
+        const int is_done = mode != PROBE_SEEN || u->phase == 0
+                                ? OF(probe_step)(j, mode, t, u, w, r)
+                                : OF(unmatched_step)(j, t, u, w, r);
         if (!is_done) {
             return 0;
         }
-        w->step += wh_block_threads();
+        w->step += threads;
         w->at = CHAIN_START;
-        r = next;
     }
     return 1;
+}
+
+/* A new page for the warp, or for some of its lanes that need one; 0: the heap is full. All lanes.
+ */
+WH_FN int OF(turn_page)(const wh_heap_ref *heap, const whi_join *j, OF(worker) * w) {
+    const whi_page_list *l = &j->list[w->list];
+    if (j->by_thread) {
+        return wh_any(WH_FULL_WARP, !w->is_out && turn_page_lane(heap, l, &w->out));
+    }
+    return turn_page_warp(heap, l, &w->out);
+}
+
+/* All steps of a warp in a chunk, or a phase; 0: the heap is full. */
+WH_FN int OF(run_warp)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode,
+                       const OF(table) * t, const unit *u, OF(worker) * w) {
+    WH_NO_UNROLL
+    while (!OF(run_steps)(j, mode, t, u, w)) {
+        if (mode == PROBE_COUNTED || !OF(turn_page)(heap, j, w)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Rows go to that list from now on. */
+WH_FN void OF(turn_to_list)(OF(worker) * w, uint32_t list) {
+    if (w->list != list) {
+        const own_page o = w->out;
+        w->out = w->other;
+        w->other = o;
+        w->list = list;
+    }
 }
 
 WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
@@ -270,10 +301,10 @@ WH_FN void OF(first_step)(const unit *u, OF(worker) * w) {
 }
 
 /* All chunks of a unit from u on; 0: the heap is full. All threads. */
-WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t, unit *u,
-                       OF(worker) * w) {
+WH_FN int OF(run_unit)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode,
+                       const OF(table) * t, unit *u, OF(worker) * w) {
     for (;;) {
-        const int is_done = OF(run_warp)(heap, j, t, u, w);
+        const int is_done = OF(run_warp)(heap, j, mode, t, u, w);
         if (!is_done && wh_lane_id() == 0) {
             (void)wh_shared_exchange_u32(&t->words[TABLE_STOPPED], 1);
         }
@@ -283,11 +314,15 @@ WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
         if (is_stopped) {
             return 0;
         }
+        if (mode != PROBE_SEEN) {
+            return 1;
+        }
         if (u->phase == 0 && u->done + WH_PLANT(probe_chunks, 1u, 2u) < u->chunks) {
             u->done++;
             OF(fill_table)(j, t, u, u->done);
         } else if (u->phase == 0 && (j->kind == WH_JOIN_LEFT || j->kind == WH_JOIN_ANTI)) {
             u->phase = 1;
+            OF(turn_to_list)(w, list_of(j, 1));
         } else {
             return 1;
         }
@@ -296,19 +331,22 @@ WH_FN int OF(run_unit)(wh_heap_ref heap, const whi_join *j, const OF(table) * t,
 }
 
 /* The block begins a unit of work. */
-WH_FN void OF(begin_unit)(const whi_join *j, const OF(table) * t, const unit *u, OF(worker) * w) {
-    for (uint32_t k = wh_thread_in_block(); k < j->range / 32; k += wh_block_threads()) {
+WH_FN void OF(begin_unit)(const whi_join *j, probe_mode mode, const OF(table) * t, const unit *u,
+                          OF(worker) * w) {
+    const uint32_t me = wh_thread_in_block();
+    for (uint32_t k = me; mode == PROBE_SEEN && k < j->range / 32; k += wh_block_threads()) {
         t->seen[k] = WH_PLANT(probe_c2_begin, 0, t->seen[k]);
     }
-    if (wh_thread_in_block() == 0) {
+    if (me == 0) {
         t->words[TABLE_ROWS] = WH_PLANT(probe_rows, 0, t->words[TABLE_ROWS]);
     }
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
-    if (j->is_writing) {
-        const uint64_t n = wh_thread_in_block() == 0 ? j->unit_rows[u->number] : 0;
-        const uint64_t base =
-            wh_thread_in_block() == 0 ? wh_fetch_add_u64_relaxed(&j->state->written, n) : 0;
+    if (mode == PROBE_SEEN) {
+        OF(turn_to_list)(w, list_of(j, 0));
+    } else if (mode == PROBE_COUNTED && j->is_writing) {
+        const uint64_t n = me == 0 ? j->unit_rows[u->number] : 0;
+        const uint64_t base = me == 0 ? wh_fetch_add_u64_relaxed(&j->state->written, n) : 0;
         w->base = wh_block_broadcast_u64(base, 0);
     }
 }
@@ -326,40 +364,65 @@ WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
     }
 }
 
-OPS_KERNEL(probe, join_args, a) {
-    const whi_join *j = &a.j;
+/* Goes on where the block has stopped. */
+WH_FN void OF(go_on)(const whi_join *j, const OF(table) * t, unit *u, OF(worker) * w) {
+    restore(j, u, &w->step, &w->at);
+    OF(turn_to_list)(w, list_of(j, u->phase));
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        t->words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
+    }
+    wh_syncthreads();
+}
+
+/* A block that stays, and does unit after unit. mode: a constant. */
+WH_FN void OF(do_units)(const wh_heap_ref *heap, const whi_join *j, probe_mode mode) {
     const OF(table) t = OF(table_here)(j);
     OF(worker) w;
     unit u;
     memset(&w, 0, sizeof w);
-    w.out[0] = w.out[1] = no_page(&j->list[0]);
+    memset(&u, 0, sizeof u);
+    w.out = w.other = no_page(&j->list[0]);
     const int may = wh_block_broadcast_u64(wh_load_u32_relaxed(&j->state->is_full), 0) == 0;
     int is_again = may && j->stops[wh_block_id()].is_stopped != 0, is_full = 0;
     if (wh_thread_in_block() == 0) {
         t.words[TABLE_STOPPED] = 0;
     }
     while (may && !is_full) {
-        if (is_again) {
-            restore(j, &u, &w.step, &w.at);
-            wh_syncthreads();
-            if (wh_thread_in_block() == 0) {
-                t.words[TABLE_STOPPED] = WH_PLANT(probe_stopped, 0, 1);
-            }
-            wh_syncthreads();
+        if (mode != PROBE_COUNTED && is_again) {
+            OF(go_on)(j, &t, &u, &w);
             is_again = 0;
         } else if (take_unit(j, &u)) {
-            OF(begin_unit)(j, &t, &u, &w);
+            OF(begin_unit)(j, mode, &t, &u, &w);
         } else {
             break;
         }
-        is_full = !OF(run_unit)(a.heap, j, &t, &u, &w);
-        OF(end_count)(j, &u, &w);
+        is_full = !OF(run_unit)(heap, j, mode, &t, &u, &w);
+        if (mode == PROBE_COUNTED) {
+            OF(end_count)(j, &u, &w);
+        }
         if (is_full) {
             save(j, &u, w.step, w.at);
         } else {
-            end_unit(a.heap, j, &u);
+            end_unit(heap, j, &u);
         }
     }
-    close_all(&j->list[0], &w.out[0]);
-    WH_PLANT(probe_close, close_all(&j->list[1], &w.out[1]), (void)0);
+    if (mode != PROBE_COUNTED) {
+        close_all(&j->list[w.list], &w.out);
+    }
+    if (mode == PROBE_SEEN) {
+        WH_PLANT(probe_close, close_all(&j->list[1 - w.list], &w.other), (void)0);
+    }
+}
+
+OPS_KERNEL(probe_inner, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_INNER);
+}
+
+OPS_KERNEL(probe_seen, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_SEEN);
+}
+
+OPS_KERNEL(probe_counted, join_args, a) {
+    OF(do_units)(&a.heap, &a.j, PROBE_COUNTED);
 }

@@ -46,10 +46,6 @@ WH_FN uint32_t OF(hash)(KEY key) {
     return sizeof(KEY) == 4 ? wh_mix32((uint32_t)key) : wh_mix64(key);
 }
 
-WH_FN uint32_t OF(part_of)(const whi_join *j, KEY key) {
-    return wh_high_u32((uint64_t)OF(hash)(key) << j->parts_log2);
-}
-
 WH_FN uint32_t OF(chain_of)(const whi_join *j, KEY key) {
     return wh_high_u32((uint64_t)(OF(hash)(key) << j->parts_log2) << j->heads_log2);
 }

@@ -2,7 +2,8 @@
  * join_kernels.c.
  *
  * P1      units_left[p]: fetch_sub (acq_rel) by a block that has done a unit of part p; who does
- *         the last one gives the part's pages back, which nobody reads any more
+ *         the last one gives the part's pages back, which nobody reads any more: a warp after a
+ *         wh_syncwarp, or the block after a barrier
  */
 #ifndef WHI_OPS_UNITS_H
 #define WHI_OPS_UNITS_H
@@ -15,46 +16,143 @@ typedef struct unit {
     uint32_t part, first, end;
     uint32_t chunk, chunks;
     uint32_t done, phase; /* chunks; 1: rows without a partner are put out */
+    uint32_t left;        /* units after it that the block has taken, too */
 } unit;
 
 WH_FN uint32_t parts_of(const whi_join *j) {
     return 1u << j->parts_log2;
 }
 
-WH_FN uint32_t part_page_bytes(const whi_join *j) {
-    return (j->key_bytes + 4) << j->part_page_log2;
+/* Parts of a level. */
+WH_FN uint32_t parts_in(const whi_parts *s) {
+    return 1u << (s->skip + s->log2);
 }
 
-WH_FN uint32_t tiles_of(const whi_join *j, const whi_side *s) {
-    return s->n / j->tile + WH_PLANT(units_tiles, s->n % j->tile != 0, 0);
+WH_FN const whi_parts *last_level(const whi_join *j, const whi_side *s) {
+    return &s->level[j->levels - 1];
 }
 
-/* Whether it matters which rows have found a partner. They are one unit with all chunks then. */
-WH_FN int needs_seen(const whi_join *j) {
-    return j->kind != WH_JOIN_INNER && j->kind != WH_JOIN_COUNT;
+WH_FN unsigned char *page_of_number(const whi_parts *s, uint32_t number) {
+    return s->memory != NULL ? s->memory + (uint64_t)number * s->page_bytes : s->page[number];
+}
+
+/* The page that is entry k of all parts' pages. */
+WH_FN unsigned char *page_in_order(const whi_parts *s, uint32_t k) {
+    return page_of_number(s, s->memory != NULL ? k : s->order[k]);
 }
 
 WH_FN uint64_t parts_for(uint32_t n, uint32_t each) {
     return n / each + (n % each != 0);
 }
 
+/* Of first[0..n], which grow, the last one of the first n that is no more than `number`, as
+ * first[0] is. 32 at a time, as each look waits for the one before. All lanes of a warp. */
+WH_FN uint32_t last_up_to(const uint64_t *first, uint32_t n, uint64_t number) {
+    uint32_t at = number < n ? (uint32_t)number : n - 1, left = n;
+    if (first[at] <= number && number < first[at + 1]) { /* often each has one */
+        return at;
+    }
+    at = 0;
+    WH_NO_UNROLL
+    while (left > 1) {
+        const uint32_t step = (uint32_t)parts_for(left, WH_WARP_SIZE), k = wh_lane_id() * step;
+        const int is_up_to = k < left && first[at + (k < left ? k : 0)] <= number;
+        const uint32_t last = (wh_popc32(wh_ballot(WH_FULL_WARP, is_up_to)) - 1) * step;
+        at += last;
+        left = left - last < step ? left - last : step;
+    }
+    return at;
+}
+
+/* --- tiles -------------------------------------------------------------------------------------
+ */
+
+/* Rows of the table, or of a part of the level before, that a block lays out at a time. */
+typedef struct tile_source {
+    uint32_t part, first, n;
+} tile_source;
+
+/* How many there are for level `level`. */
+WH_FN uint64_t tiles_of(const whi_join *j, const whi_side *s) {
+    const whi_parts *from = &s->level[0];
+    return j->level == 0
+               ? parts_for(WH_PLANT(units_tiles, s->n, s->n >> j->tile_log2 << j->tile_log2),
+                           1u << j->tile_log2)
+               : from->first_tile[parts_in(from)];
+}
+
+/* A few blocks share tiles that follow each other, so that the parts that they split are their own:
+ * many blocks would wait for each other's pages, and each one with a part for itself would have
+ * pages of all parts under way. This is the k-th tile of the block, or more than there are. */
+WH_FN uint64_t tile_of_block(uint64_t tiles, uint32_t k) {
+    const uint32_t me = wh_block_id(), blocks = wh_grid_blocks();
+    const uint32_t first = me - me % BLOCKS_TOGETHER;
+    const uint32_t all = blocks - first < BLOCKS_TOGETHER ? blocks - first : BLOCKS_TOGETHER;
+    const uint64_t tile = tiles * first / blocks + (uint64_t)k * all + (me - first);
+    return tile < tiles * (first + all) / blocks ? tile : tiles;
+}
+
+WH_FN tile_source source_of(const whi_join *j, const whi_side *s, uint32_t tile) {
+    const whi_parts *from = &s->level[0];
+    tile_source t = {0, 0, 0};
+    uint32_t rows = s->n;
+    if (j->level != 0) {
+        t.part = last_up_to(from->first_tile, parts_in(from), tile);
+        tile -= (uint32_t)from->first_tile[t.part];
+        rows = from->rows[t.part];
+    }
+    t.first = tile << j->tile_log2;
+    t.n = rows - t.first < 1u << j->tile_log2 ? rows - t.first : 1u << j->tile_log2;
+    return t;
+}
+
+/* Pages first..end of `order` go back. The first `threads` threads of a block. */
+WH_FN void free_pages(const wh_heap_ref *heap, const whi_parts *s, uint32_t first, uint32_t end,
+                      uint32_t threads) {
+    for (uint32_t k = first + wh_thread_in_block(); k < end; k += threads) {
+        give_page(heap, s->page[s->order[k]]);
+        s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
+    }
+}
+
+/* A tile's pages go back; with the last one those that have no rows. */
+WH_FN void free_tile(const wh_heap_ref *heap, const whi_parts *s, const tile_source *t) {
+    const uint32_t first = s->first[t->part] + (t->first >> s->page_log2);
+    const int is_last = t->first + t->n == s->rows[t->part];
+    const uint32_t end = is_last ? s->first[t->part + 1] : first + (t->n >> s->page_log2);
+    free_pages(heap, s, first, end, wh_block_threads());
+}
+
+/* --- units of work -----------------------------------------------------------------------------
+ */
+
+/* Whether it matters which rows have found a partner. They are one unit with all chunks then. */
+WH_FN int needs_seen(const whi_join *j) {
+    return j->kind != WH_JOIN_INNER && j->kind != WH_JOIN_COUNT;
+}
+
+/* The list that rows of a phase go to. */
+WH_FN uint32_t list_of(const whi_join *j, uint32_t phase) {
+    return phase == 1 && j->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
+}
+
+WH_FN uint32_t rows_of(const whi_join *j, uint32_t side, uint32_t p) {
+    return last_level(j, &j->side[side])->rows[p];
+}
+
 WH_FN uint64_t units_of_part(const whi_join *j, uint32_t p) {
-    const uint64_t chunks = parts_for(j->side[0].rows[p], j->chunk);
-    const uint64_t ranges = parts_for(j->side[1].rows[p], j->range);
+    const uint64_t chunks = parts_for(rows_of(j, 0, p), j->chunk);
+    const uint64_t ranges = parts_for(rows_of(j, 1, p), j->range);
     if (needs_seen(j)) {
         return chunks != 0 || WH_PLANT(units_alone, j->kind != WH_JOIN_SEMI, 0) ? ranges : 0;
     }
     return chunks * ranges;
 }
 
-/* Unit `number` of all. */
+/* Unit `number` of all. All lanes of a warp. */
 WH_FN unit unit_of(const whi_join *j, uint64_t number) {
-    uint32_t p = 0;
     unit u;
-    for (uint32_t step = parts_of(j) / 2; step != 0; step /= 2) { /* first_unit[p] <= number */
-        p += j->first_unit[p + step] <= number ? step : 0;
-    }
-    const uint32_t rows = j->side[1].rows[p];
+    const uint32_t p = last_up_to(j->first_unit, parts_of(j), number), rows = rows_of(j, 1, p);
     const uint64_t k = number - j->first_unit[p], ranges = parts_for(rows, j->range);
     u.number = number;
     u.part = p;
@@ -62,48 +160,70 @@ WH_FN unit unit_of(const whi_join *j, uint64_t number) {
     u.end = WH_PLANT(units_end, rows - u.first < j->range, 0) ? rows : u.first + j->range;
     u.chunk = WH_PLANT(units_chunk, (uint32_t)(k / ranges), 0);
     u.chunks = WH_PLANT(units_chunks, needs_seen(j), 0)
-                   ? (uint32_t)parts_for(j->side[0].rows[p], j->chunk)
+                   ? (uint32_t)parts_for(rows_of(j, 0, p), j->chunk)
                    : 1;
-    u.done = u.phase = 0;
+    u.done = u.phase = u.left = 0;
     return u;
 }
 
-/* The next unit that no block has. All threads of a block. */
+/* The next unit of the block: of those that it has taken, or that no block has. *u: the last one.
+ * All threads of a block. */
 WH_FN int take_unit(const whi_join *j, unit *u) {
-    uint64_t number = 0;
-    if (wh_thread_in_block() == 0) {
-        number = wh_fetch_add_u64_relaxed(&j->state->next_unit, 1);
+    const uint32_t batch = j->state->batch;
+    uint32_t left = u->left;
+    uint64_t number = u->number + 1;
+    if (left != 0) {
+        left--;
+    } else {
+        if (wh_thread_in_block() == 0) {
+            number = wh_fetch_add_u64_relaxed(&j->state->next_unit, batch);
+        }
+        number = wh_block_broadcast_u64(number, 0);
+        left = batch - 1;
     }
-    number = wh_block_broadcast_u64(number, 0);
     if (number >= j->state->units) {
         return 0;
     }
     *u = unit_of(j, number);
+    u->left = left;
     return 1;
 }
 
-WH_FN void free_part(wh_heap_ref heap, const whi_side *s, uint32_t p) {
-    for (uint32_t k = s->first[p] + wh_thread_in_block(); k < s->first[p + 1];
-         k += wh_block_threads()) {
-        give_page(heap, s->page[s->order[k]]);
-        s->page[s->order[k]] = WH_PLANT(units_p1_gone, NULL, s->page[s->order[k]]);
-    }
+WH_FN void free_part(const wh_heap_ref *heap, const whi_parts *s, uint32_t p, uint32_t threads) {
+    free_pages(heap, s, s->first[p], s->first[p + 1], threads);
 }
 
+/* Pages that one warp gives back, while the others go on. */
+#define FEW_PAGES_BACK 64u
+
 /* A unit is done. All threads of the block that had it. */
-WH_FN void end_unit(wh_heap_ref heap, const whi_join *j, const unit *u) {
+WH_FN void end_unit(const wh_heap_ref *heap, const whi_join *j, const unit *u) {
+    const whi_parts *s[2] = {last_level(j, &j->side[0]), last_level(j, &j->side[1])};
+    const uint32_t p = u->part;
+    uint32_t threads = wh_block_threads();
     uint64_t left = 0;
     if (!j->is_paged) {
         return;
     }
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
-        left = WH_PLANT_ORDER(units_p1_left, wh_fetch_sub_u64, acq_rel)(&j->units_left[u->part],
-                                                                        1); /* P1 */
+        left =
+            WH_PLANT_ORDER(units_p1_left, wh_fetch_sub_u64, acq_rel)(&j->units_left[p], 1); /* P1 */
     }
-    if (wh_block_broadcast_u64(left, 0) == WH_PLANT(units_p1_last, 1u, 2u)) {
-        free_part(heap, &j->side[0], u->part);
-        WH_PLANT(units_p1_back, free_part(heap, &j->side[1], u->part), (void)0);
+    if (s[0]->first[p + 1] - s[0]->first[p] + s[1]->first[p + 1] - s[1]->first[p] <=
+        FEW_PAGES_BACK) {
+        if (wh_thread_in_block() >= WH_WARP_SIZE) {
+            return;
+        }
+        left = wh_shfl_u64(WH_FULL_WARP, left, 0);
+        WH_PLANT(units_p1_warp, wh_syncwarp(WH_FULL_WARP), (void)0); /* P1 */
+        threads = WH_WARP_SIZE;
+    } else {
+        left = wh_block_broadcast_u64(left, 0);
+    }
+    if (left == WH_PLANT(units_p1_last, 1u, 2u)) {
+        free_part(heap, s[0], p, threads);
+        WH_PLANT(units_p1_back, free_part(heap, s[1], p, threads), (void)0);
     }
 }
 
@@ -125,6 +245,7 @@ WH_FN void save(const whi_join *j, const unit *u, uint32_t step, uint32_t at) {
     if (t == 0) {
         whi_stop *stop = &j->stops[me];
         stop->unit = u->number;
+        stop->left = WH_PLANT(units_save_left, u->left, 0);
         stop->done = WH_PLANT(units_save_done, u->done, 0);
         stop->phase = WH_PLANT(units_save_phase, u->phase, 0);
         stop->is_stopped = 1;
@@ -145,6 +266,7 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
     *at = lane[1];
     *u = unit_of(j, j->stops[me].unit);
     u->done = j->stops[me].done;
+    u->left = j->stops[me].left;
     u->phase = j->stops[me].phase;
     wh_syncthreads(); /* all have read it */
     if (t == 0) {
@@ -155,83 +277,157 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
 /* --- order -------------------------------------------------------------------------------------
  */
 
-/* One block. Paged: of each part rows, and where its pages are in `order`; in any case the units.
- */
+/* Parts that a thread looks at before it writes what it has seen of the first one. */
+#define PARTS_AHEAD 8u
+
+/* Rows of a part of a level that is not paged. */
+WH_FN uint32_t counted_rows(const whi_join *j, const whi_parts *s, uint32_t p) {
+    const whi_parts *next = s + 1;
+    uint32_t rows = 0;
+    if (j->level + 1 == j->levels) {
+        return s->rows[p];
+    }
+    for (uint32_t k = 0; k < 1u << next->log2; k++) { /* its parts have been counted */
+        rows += next->rows[(p << next->log2) + k];
+    }
+    return rows;
+}
+
+/* Rows of parts p, p + 1.. up to `end`, and pages that they have. */
+WH_FN void measure_parts(const whi_join *j, const whi_parts *s, uint32_t p, uint32_t end) {
+    uint32_t rows[PARTS_AHEAD], pages[PARTS_AHEAD], fill[PARTS_AHEAD];
+    for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+        const uint64_t cursor = j->is_paged && p + k < end ? s->cursor[p + k] : 0;
+        fill[k] = wh_low_u32(cursor);
+        pages[k] = wh_high_u32(cursor);
+    }
+    for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+        pages[k] = pages[k] != 0 ? s->ordinal[pages[k] - 1] + 1 : 0;
+        rows[k] = (pages[k] << s->page_log2) - (GROUP_FULL - fill[k]);
+        if (!j->is_paged && p + k < end) {
+            rows[k] = counted_rows(j, s, p + k);
+            pages[k] = (uint32_t)WH_PLANT(units_lay_pages, parts_for(rows[k], 1u << s->page_log2),
+                                          rows[k] >> s->page_log2);
+        }
+    }
+    for (uint32_t k = 0; k < PARTS_AHEAD && p + k < end; k++) {
+        s->rows[p + k] = rows[k];
+        s->first[p + k] = pages[k];
+    }
+}
+
+/* The first one and the end of n things that are the caller's, of a block that has as many for each
+ * thread. */
+typedef struct share {
+    uint32_t first, end;
+} share;
+
+WH_FN share share_of(uint32_t n) {
+    const uint32_t each = (uint32_t)parts_for(n, wh_block_threads());
+    const uint32_t first = wh_thread_in_block() * each;
+    share mine;
+    mine.first = first < n ? first : n;
+    mine.end = n - mine.first < each ? n : mine.first + each;
+    return mine;
+}
+
+/* The sum of v over the threads before the caller. All threads of a block. */
+WH_FN uint64_t sum_before(uint64_t v) {
+    uint64_t all;
+    return wh_block_scan_u64((uint64_t *)wh_shared(), v, &all) - v;
+}
+
+/* One block. Of each part of a level the rows, where its pages are in `order`, and its tiles. */
 WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
-    uint64_t before[3] = {0, 0, 0}; /* pages of both sides, units */
-    /* In a join that goes on they are known, and units_left has changed since. P1 */
-    const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
-    if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
+    const whi_parts *s = &j->side[j->which].level[j->level];
+    const share mine = share_of(parts_in(s));
+    const uint32_t tile = 1u << j->tile_log2;
+    uint64_t pages = 0, tiles = 0;
+    if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
-    for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {
-        const uint32_t p = first + wh_thread_in_block();
-        uint64_t *const words = (uint64_t *)wh_shared();
-        uint64_t all;
-        for (uint32_t k = 0; k < 2 && j->is_paged; k++) {
-            const whi_side *s = &j->side[k];
-            const uint64_t cursor = p < parts_of(j) ? s->cursor[p] : 0;
-            const uint32_t number = wh_high_u32(cursor);
-            const uint32_t pages = number != 0 ? s->ordinal[number - 1] + 1 : 0;
-            const uint64_t up_to = wh_block_scan_u64(words, pages, &all);
-            if (p < parts_of(j)) {
-                s->rows[p] =
-                    number != 0 ? ((pages - 1) << j->part_page_log2) + wh_low_u32(cursor) : 0;
-                s->first[p] = (uint32_t)(before[k] + up_to - pages);
-            }
-            before[k] += all;
-            if (wh_thread_in_block() == 0) {
-                s->first[parts_of(j)] = (uint32_t)before[k];
-            }
-        }
-        const uint64_t units = p < parts_of(j) ? units_of_part(j, p) : 0;
-        const uint64_t up_to = wh_block_scan_u64(words, units, &all);
-        if (p < parts_of(j)) {
-            j->first_unit[p] = before[2] + up_to - units;
-            j->units_left[p] = units;
-        }
-        before[2] += all;
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        measure_parts(j, s, p, mine.end);
     }
-    if (wh_thread_in_block() == 0) {
-        j->first_unit[parts_of(j)] = before[2];
-        j->state->units = before[2];
+    for (uint32_t p = mine.first; p < mine.end; p++) {
+        pages += s->first[p];
+        tiles += parts_for(s->rows[p], tile);
+    }
+    pages = sum_before(pages);
+    tiles = sum_before(tiles);
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint32_t rows[PARTS_AHEAD], n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            rows[k] = p + k < mine.end ? s->rows[p + k] : 0;
+            n[k] = p + k < mine.end ? s->first[p + k] : 0;
+        }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            s->first[p + k] = (uint32_t)pages;
+            s->first_tile[p + k] = tiles;
+            pages += n[k];
+            tiles += parts_for(rows[k], tile);
+        }
+    }
+    if (mine.end == parts_in(s) && mine.first != mine.end) {
+        s->first[parts_in(s)] = (uint32_t)pages;
+        s->first_tile[parts_in(s)] = tiles;
     }
 }
 
 WH_KERNEL(order_pages, join_args, a) {
     const whi_join *j = &a.j;
+    const whi_parts *s = &j->side[j->which].level[j->level];
     if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
-    for (uint32_t k = 0; k < 2; k++) {
-        const whi_side *s = &j->side[k];
-        for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
-            s->order[s->first[s->part[i]] + WH_PLANT(units_order_pages, s->ordinal[i], 0u)] =
-                (uint32_t)i;
-        }
+    for (uint64_t i = wh_thread_id(); i < *s->n_pages; i += wh_grid_threads()) {
+        s->order[s->first[s->part[i]] + WH_PLANT(units_order_pages, s->ordinal[i], 0u)] =
+            (uint32_t)i;
     }
 }
 
-/* two-pass: where parts begin, from their rows. One block. */
-WH_KERNEL(lay_parts, join_args, a) {
+/* Units that a block takes at a time: the more, the more there are, so that blocks are through at
+ * about the same time. */
+#define BATCHES 16u
+#define MOST_BATCH 8u
+
+/* One block. The units of all parts. */
+WH_KERNEL(order_units, join_args, a) {
     const whi_join *j = &a.j;
-    for (uint32_t k = 0; k < 2; k++) {
-        const whi_side *s = &j->side[k];
-        uint64_t before = 0, all;
-        for (uint32_t first = 0; first < parts_of(j); first += wh_block_threads()) {
-            const uint32_t p = first + wh_thread_in_block();
-            const uint32_t rows = p < parts_of(j) ? s->rows[p] : 0;
-            const uint64_t pages =
-                WH_PLANT(units_lay_pages, parts_for(rows, 1u << j->part_page_log2),
-                         rows >> j->part_page_log2);
-            const uint64_t up_to = wh_block_scan_u64((uint64_t *)wh_shared(), pages, &all);
-            if (p < parts_of(j)) {
-                s->first[p] = (uint32_t)(before + up_to - pages);
-                s->cursor[p] = 0;
-            }
-            before += all;
+    const share mine = share_of(parts_of(j));
+    uint64_t units = 0;
+    /* In a join that goes on they are known, and units_left has changed since. P1 */
+    const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
+    if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
+        return;
+    }
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint64_t n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            n[k] = p + k < mine.end ? units_of_part(j, p + k) : 0;
         }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            j->units_left[p + k] = n[k];
+            units += n[k];
+        }
+    }
+    units = sum_before(units);
+    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
+        uint64_t n[PARTS_AHEAD];
+        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
+            n[k] = p + k < mine.end ? j->units_left[p + k] : 0;
+        }
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+            j->first_unit[p + k] = units;
+            units += n[k];
+        }
+    }
+    if (mine.end == parts_of(j) && mine.first != mine.end) {
+        const uint64_t batch = units / ((uint64_t)j->blocks * BATCHES);
+        j->first_unit[parts_of(j)] = units;
+        j->state->units = units;
+        j->state->batch = batch < MOST_BATCH ? (uint32_t)batch + 1 : MOST_BATCH;
     }
 }
 
