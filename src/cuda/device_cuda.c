@@ -223,8 +223,14 @@ static wh_status reserve(wh_device *d, void **p, uint64_t bytes) {
     const cuda_device *c = (const cuda_device *)d;
     const int was = enter(d);
     CUdeviceptr at = 0;
+    /* A wish is a hint for the driver. It may refuse one that it cannot fulfil. */
+    const CUdeviceptr wish = (CUdeviceptr)(uintptr_t)*p;
+    if (wish == 0 || c->driver.reserve(&at, bytes, 0, wish, 0) != CUDA_SUCCESS) {
+        at = 0;
+    }
     const wh_status s =
-        note_driver(d, c->driver.reserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve");
+        at != 0 ? WH_OK
+                : note_driver(d, c->driver.reserve(&at, bytes, 0, 0, 0), "cuMemAddressReserve");
     *p = s == WH_OK ? (void *)(uintptr_t)at : NULL;
     leave(d, was);
     return s;

@@ -159,6 +159,45 @@ static wh_status reserve_step(const wh_launch *l, const void *handle, const wh_r
 #define reserve_step NULL
 #endif
 
+#ifdef WH_ALLOC_SAVES
+static void image_of(const void *handle, wh_image_shape *s) {
+    const ops_args a = make_args(handle, NULL);
+    WH_OF_(image_of)(a.heap, s);
+}
+
+static wh_status image_plan(void *handle, wh_plan *p, const wh_image_shape *shape,
+                            unsigned char *memory, uint64_t bytes, uint32_t n_sms) {
+    wh_heap_ref h;
+    memset(&h, 0, sizeof h);
+    const wh_status s = WH_OF_(image_plan)(&h, p, shape, memory, bytes, n_sms);
+    memcpy(handle, &h, sizeof h);
+    return s;
+}
+
+WH_KERNEL(live_kernel, ops_args, a) {
+    WH_OF_(live)(a.heap, (uint64_t *)a.out, wh_thread_id(), wh_grid_threads());
+}
+
+static wh_status live(const wh_launch *l, const void *handle, uint64_t *bits) {
+    const ops_args a = make_args(handle, bits);
+    return live_kernel(l, &a);
+}
+
+WH_KERNEL(adopt_kernel, ops_args, a) {
+    WH_OF_(adopt)(a.heap, wh_thread_id());
+}
+
+static wh_status adopt(const wh_launch *l, const void *handle) {
+    const ops_args a = make_args(handle, NULL);
+    return adopt_kernel(l, &a);
+}
+#else
+#define image_of NULL
+#define image_plan NULL
+#define live NULL
+#define adopt NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -181,6 +220,6 @@ static uint64_t layout(void) {
 WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
-    reserve_plan, reserve_step, left, layout,
+    reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, layout,
     /* clang-format on */
 };

@@ -34,6 +34,12 @@ typedef struct whi_alloc_ops {
                               uint64_t bytes, const void *options, uint32_t n_sms);
     wh_status (*reserve_step)(const wh_launch *launch, const void *handle,
                               const wh_reserve_step *step);
+    /* Of an allocator whose heaps can be saved, else NULL: contract.h. bits: device memory. */
+    void (*image_of)(const void *handle, wh_image_shape *s);
+    wh_status (*image_plan)(void *handle, wh_plan *plan, const wh_image_shape *s,
+                            unsigned char *memory, uint64_t bytes, uint32_t n_sms);
+    wh_status (*live)(const wh_launch *launch, const void *handle, uint64_t *bits);
+    wh_status (*adopt)(const wh_launch *launch, const void *handle);
     /* Of an allocator with WH_CAP_LEFT. q: device memory. */
     wh_status (*left)(const wh_launch *launch, const void *handle, wh_left_query *q,
                       const wh_left_query *question);

@@ -27,7 +27,7 @@ typedef struct whi_device_ops {
                              void *stream);
     /* Address space. granularity: what is mapped at least, a power of two; 0: the device has no
      * such memory. reserve: addresses without memory, at a multiple of 2 MiB and of the
-     * granularity. map: memory of its own for each `piece` of [at, at + bytes); on failure there
+     * granularity; from *p on, if that is not NULL and they are free, else anywhere. map: memory of its own for each `piece` of [at, at + bytes); on failure there
      * is none. unmap: whole pieces, whose contents are gone; nothing on the device may use them.
      * All sizes are multiples of the granularity. release: addresses of which none is mapped. */
     uint64_t (*granularity)(wh_device *d);

@@ -87,10 +87,8 @@ static wh_status resolve(const wh_heap_options *o, wh_device *device,
     return whi_options_read(own, o->options, *info);
 }
 
-/* The caller's options as this library knows them: what an older caller's struct lacks is 0.
- * sizeof_there: the size where struct_bytes is 0. */
-static wh_status read_options(wh_heap_options *o, const wh_heap_options *from,
-                              size_t sizeof_there) {
+wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
+                                size_t sizeof_there) {
     memset(o, 0, sizeof *o);
     if (from == NULL) {
         return whi_refuse(WH_BAD_ARGUMENT, "there are no options: NULL");
@@ -121,8 +119,8 @@ static wh_status can_reserve(const wh_allocator_info *info) {
                             info->name);
 }
 
-/* The device that the options name, or one that is opened now: *opened. */
-static wh_status device_of(const wh_heap_options *o, int in_cuda, wh_device **device, int *opened) {
+wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device,
+                             int *opened) {
     *device = o->device;
     const wh_status s =
         o->device != NULL ? WH_OK : wh_device_open_for(device, "auto", NULL, 0, in_cuda);
@@ -143,9 +141,9 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     const wh_allocator_info *info = NULL;
     const whi_alloc_ops *ops = NULL;
     wh_any_options own;
-    wh_status s = read_options(&o, options, options_bytes);
+    wh_status s = whi_heap_read_options(&o, options, options_bytes);
     if (s == WH_OK) {
-        s = device_of(&o, in_cuda, &device, &opened);
+        s = whi_heap_device_of(&o, in_cuda, &device, &opened);
     }
     if (s == WH_OK) {
         s = resolve(&o, device, &info, &ops, &own);
@@ -246,7 +244,7 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
     *heap = NULL;
     whi_forget_error();
     wh_heap_options o;
-    wh_status s = read_options(&o, options, options_bytes);
+    wh_status s = whi_heap_read_options(&o, options, options_bytes);
     if (s != WH_OK) {
         return s;
     }
@@ -263,7 +261,7 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
     }
     h->bytes = o.bytes;
     h->memory = o.memory;
-    s = device_of(&o, in_cuda, &h->device, &h->owns_device);
+    s = whi_heap_device_of(&o, in_cuda, &h->device, &h->owns_device);
     if (s == WH_OK) {
         s = build(h, &o);
     }

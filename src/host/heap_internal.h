@@ -1,4 +1,4 @@
-/* heap_internal.h: a heap as the files of the host's calls share it: heap.c and reserve.c. */
+/* heap_internal.h: a heap as the files of the host's calls share it: heap.c, reserve.c, image.c. */
 #ifndef WHI_HEAP_INTERNAL_H
 #define WHI_HEAP_INTERNAL_H
 
@@ -21,6 +21,7 @@ struct wh_heap {
     unsigned char handle[WH_HANDLE_BYTES];
     void *scratch;        /* device memory for what a kernel tells the host; made when needed */
     whi_reserve *reserve; /* NULL: all of its memory is there */
+    uint32_t laid_out_for; /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
 /* A launch that gives each thread a few of n items. */
@@ -35,6 +36,14 @@ static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *
     return l;
 }
 
+/* heap.c. The caller's options as this library knows them: what an older caller's struct lacks is 0.
+ * sizeof_there: the size where struct_bytes is 0. */
+wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
+                                size_t sizeof_there);
+/* The device that the options name, or one that is opened now: *opened. */
+wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device,
+                             int *opened);
+
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses. destroy: after the last
  * kernel. */
@@ -42,5 +51,13 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
                                 const wh_any_options *options, uint64_t *least);
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);
 wh_status whi_reserve_destroy(wh_heap *h);
+
+/* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
+ * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that
+ * can be had; their contents are yet to come, and restored tells the heap that they are there. */
+void whi_reserve_look(const wh_heap *h, wh_reserve_plan *plan, uint64_t *units);
+wh_status whi_reserve_restore(wh_heap *h, const wh_reserve_plan *plan, const uint64_t *units,
+                              uint32_t n_sms, void *wish);
+wh_status whi_reserve_restored(wh_heap *h);
 
 #endif

@@ -374,20 +374,21 @@ static uint64_t least_bytes(const wh_reserve_plan *p) {
 }
 
 static wh_status make_plan(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
-                           const wh_any_options *options, wh_reserve_plan *p) {
+                           const wh_any_options *options, uint32_t n_sms, wh_reserve_plan *p) {
     unsigned char handle[WH_HANDLE_BYTES];
     memset(p, 0, sizeof *p);
     p->granule = device->ops->granularity(device);
     if (p->granule == 0) {
         return whi_refuse(WH_UNSUPPORTED, "this device cannot map memory into reserved addresses");
     }
-    return ops->reserve_plan(handle, p, NULL, bytes, options, wh_device_get_info(device)->n_sms);
+    return ops->reserve_plan(handle, p, NULL, bytes, options, n_sms);
 }
 
 wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
                                 const wh_any_options *options, uint64_t *least) {
     wh_reserve_plan p;
-    const wh_status s = make_plan(ops, device, bytes, options, &p);
+    const uint32_t n_sms = wh_device_get_info(device)->n_sms;
+    const wh_status s = make_plan(ops, device, bytes, options, n_sms, &p);
     *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : 0;
     return s;
 }
@@ -402,7 +403,8 @@ static uint32_t units_for(const wh_reserve_plan *p, uint64_t bytes) {
     return n;
 }
 
-static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
+/* The addresses, at `wish` if they can be had there, and the part that is mapped from the start. */
+static wh_status take_addresses(wh_heap *h, uint32_t n_sms, void *wish) {
     whi_reserve *r = h->reserve;
     wh_reserve_plan *p = &r->plan;
     wh_device *d = h->device;
@@ -413,14 +415,19 @@ static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
     if (r->units == NULL || r->sides == NULL || r->side_users == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    TRY(d->ops->reserve(d, &h->memory, r->bytes));
-    TRY(h->ops->reserve_plan(h->handle, p, h->memory, r->bytes, &h->options,
-                             wh_device_get_info(d)->n_sms));
+    TRY(d->ops->reserve(d, &wish, r->bytes));
+    h->memory = wish;
+    TRY(h->ops->reserve_plan(h->handle, p, h->memory, r->bytes, &h->options, n_sms));
     h->plan.init_items = p->init_items;
     TRY(d->ops->map(d, h->memory, p->fixed_bytes, p->fixed_bytes));
     r->fixed_there = 1;
     r->side_users[0] = 1;
-    TRY(map_side(h, 0));
+    return map_side(h, 0);
+}
+
+static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
+    const wh_reserve_plan *p = &h->reserve->plan;
+    TRY(take_addresses(h, wh_device_get_info(h->device)->n_sms, NULL));
     TRY(run_step(h, WH_RESERVE_OPEN, 0, 0, p->init_items));
     const wh_launch l = whi_heap_launch(h, p->init_items, NULL);
     TRY(h->ops->init(&l, h->handle));
@@ -434,7 +441,8 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
     }
     (void)pthread_mutex_init(&r->lock, NULL);
     h->reserve = r;
-    wh_status s = make_plan(h->ops, h->device, bytes, &h->options, &r->plan);
+    const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
+    wh_status s = make_plan(h->ops, h->device, bytes, &h->options, n_sms, &r->plan);
     if (s != WH_OK && s != WH_HEAP_TOO_SMALL) {
         return s;
     }
@@ -455,6 +463,60 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
                           (unsigned long long)mapped, (unsigned long long)bytes);
     }
     return s;
+}
+
+void whi_reserve_look(const wh_heap *h, wh_reserve_plan *plan, uint64_t *units) {
+    const whi_reserve *r = h->reserve;
+    *plan = r->plan;
+    for (uint32_t u = 0; units != NULL && u < r->plan.n_units; u++) {
+        units[u / 64] |= (uint64_t)(r->units[u] == THERE) << u % 64;
+    }
+}
+
+/* Maps units that are to be the heap's: THERE, though nobody has told the heap. */
+static wh_status map_there(wh_heap *h, const uint64_t *units) {
+    whi_reserve *r = h->reserve;
+    for (uint32_t u = 0; u < r->plan.n_units; u++) {
+        uint32_t end = u;
+        while (end < r->plan.n_units && (units[end / 64] >> end % 64 & 1) != 0) {
+            end++;
+        }
+        if (u < end) {
+            TRY(map_row(h, u, end));
+            memset(&r->units[u], THERE, end - u);
+            r->n_there += end - u;
+            r->top = end;
+            u = end - 1;
+        }
+    }
+    return WH_OK;
+}
+
+wh_status whi_reserve_restore(wh_heap *h, const wh_reserve_plan *plan, const uint64_t *units,
+                              uint32_t n_sms, void *wish) {
+    whi_reserve *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    (void)pthread_mutex_init(&r->lock, NULL);
+    h->reserve = r;
+    r->bytes = h->bytes;
+    TRY(make_plan(h->ops, h->device, r->bytes, &h->options, n_sms, &r->plan));
+    if (r->plan.granule != plan->granule) {
+        return whi_refuse(WH_WRONG_TARGET,
+                          "the device maps memory by granules of %llu bytes, that of the saved "
+                          "heap did by %llu",
+                          (unsigned long long)r->plan.granule, (unsigned long long)plan->granule);
+    }
+    if (memcmp(&r->plan, plan, sizeof *plan) != 0) {
+        return whi_refuse(WH_WRONG_BUILD, "this library lays out reserved addresses otherwise");
+    }
+    TRY(take_addresses(h, n_sms, wish));
+    return map_there(h, units);
+}
+
+wh_status whi_reserve_restored(wh_heap *h) {
+    return publish(h, 0, 0);
 }
 
 wh_status whi_reserve_destroy(wh_heap *h) {

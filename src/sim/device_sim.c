@@ -427,9 +427,27 @@ static uint64_t sim_granularity(wh_device *base) {
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Addresses from `at` on, if they are free; else NULL. A kernel before Linux 4.17 takes the flag for
+ * none, and `at` for a hint. */
+static char *map_at(void *at, uint64_t bytes) {
+    char *p = mmap(at, bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != MAP_FAILED && p != at) {
+        (void)munmap(p, bytes);
+    }
+    return p == at ? p : NULL;
+}
+
 static wh_status sim_reserve(wh_device *base, void **p, uint64_t bytes) {
     (void)base;
-    *p = bytes <= UINT64_MAX / 4 ? map_aligned(bytes, PROT_NONE) : NULL;
+    char *there = NULL;
+    if (*p != NULL && (uint64_t)(uintptr_t)*p % ALIGNMENT == 0 && bytes <= UINT64_MAX / 4) {
+        there = map_at(*p, bytes);
+    }
+    if (there == NULL && bytes <= UINT64_MAX / 4) {
+        there = map_aligned(bytes, PROT_NONE);
+    }
+    *p = there;
     return *p != NULL ? WH_OK : WH_OUT_OF_MEMORY;
 }
 

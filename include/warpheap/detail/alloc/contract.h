@@ -55,6 +55,9 @@
  *
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
  *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
+ *
+ * With #define WH_ALLOC_SAVES in the family's header:
+ *   wh_X_image_of, wh_X_image_plan, wh_X_live, wh_X_adopt   at wh_image_shape, below
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
@@ -126,6 +129,27 @@ typedef struct wh_reserve_step {
     uint64_t mapped_bytes, metadata_bytes; /* of all that is mapped */
     uint32_t kind, first, n, padding;
 } wh_reserve_step;
+
+/*   void wh_X_image_of(wh_X_ref h, wh_image_shape *s)         host
+ *   wh_status wh_X_image_plan(wh_X_ref *h, wh_plan *plan, const wh_image_shape *s,
+ *                             unsigned char *memory, uint64_t bytes, uint32_t n_sms)   host
+ *       as plan, for a heap of this shape, not a reserved one, in memory[0..bytes): chunks lie
+ *       where blocks keep their alignment. BAD_ARGUMENT: there is no such shape
+ *   void wh_X_live(wh_X_ref h, uint64_t *bits, uint64_t i, uint64_t n)
+ *       device, on a quiet heap: the chunks in which a block lives, a bit each
+ *   void wh_X_adopt(wh_X_ref h, uint64_t i)
+ *       device: the metadata is a copy of that of another heap, and becomes this one's
+ *
+ * What a heap in a file must fit to. Metadata from the heap's first address on; of a reserved heap
+ * wh_reserve_plan says where. Blocks lie in chunks from `base` on, and nothing else does. */
+typedef struct wh_image_shape {
+    uint64_t metadata_bytes;
+    uint64_t base; /* address of the first chunk */
+    uint64_t chunk_bytes;
+    uint64_t n_chunks;
+    uint64_t n_shards;
+    uint64_t flags; /* the allocator's own */
+} wh_image_shape;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {

@@ -26,6 +26,7 @@
  *   slow.h        the slow path of slots: a short way, then a ladder
  *   inspect.h     first state, statistics, checks
  *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
+ *   image.h       what of a heap goes into a file, and comes back
  *
  * Cost
  *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
@@ -433,13 +434,15 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 }
 
 #define wh_tessera_NAME "tessera"
-#define wh_tessera_MAX_ALIGN (2u << 20)
+#define wh_tessera_MAX_ALIGN WH_TESSERA_MOST_ALIGN
 #define wh_tessera_BLOCKS 6
 #define wh_tessera_EACH 1
 #define WH_ALLOC_RESERVES 1
+#define WH_ALLOC_SAVES 1
 
 #include "warpheap/detail/simt/end.h"
 
+#include "warpheap/detail/alloc/tessera/image.h"
 #include "warpheap/detail/alloc/tessera/inspect.h"
 #include "warpheap/detail/alloc/tessera/reserve.h"
 
