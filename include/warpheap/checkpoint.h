@@ -21,11 +21,11 @@ extern "C" {
  * a checksum over all. Waits for all work of the device; no kernel may use the heap until the call
  * returns. The heap stays as it is. The file is written under another name in the same folder,
  * `path` with an ending, brought to the disk, and renamed: on failure a file that was there is as
- * before, and nothing else is left. (If `path` is a symbolic link, the file takes the link's place.)
- * Errors: BAD_ARGUMENT, UNSUPPORTED (another allocator), IO_ERROR (the text has the system's
- * reason), OUT_OF_MEMORY (of the host, or a bit for each chunk on the device), DEVICE_ERROR.
- * Cost: two kernels over the metadata; a copy of it and of those chunks to the host; deflate at its
- * fastest level, which is slower than either. */
+ * before, and nothing else is left. (If `path` is a symbolic link, the file takes the link's
+ * place.) Errors: BAD_ARGUMENT, UNSUPPORTED (another allocator), IO_ERROR (the text has the
+ * system's reason), OUT_OF_MEMORY (of the host, or a bit for each chunk on the device),
+ * DEVICE_ERROR. Cost: two kernels over the metadata; a copy of it and of those chunks to the host;
+ * deflate at its fastest level, which is slower than either. */
 wh_status wh_heap_save(wh_heap *heap, const char *path);
 
 /* wh_heap_load as its inline function calls it: options_bytes and in_cuda as wh_heap_create_for's.

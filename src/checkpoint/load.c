@@ -114,8 +114,8 @@ static wh_status verify(reader *r) {
 static wh_status refill(reader *r) {
     if (r->z.avail_in == 0 && r->left != 0) {
         size_t got;
-        TRY(get(r, r->in,
-                r->left < WHI_CHECKPOINT_PIECE ? (size_t)r->left : WHI_CHECKPOINT_PIECE, &got));
+        TRY(get(r, r->in, r->left < WHI_CHECKPOINT_PIECE ? (size_t)r->left : WHI_CHECKPOINT_PIECE,
+                &got));
         r->z.next_in = r->in;
         r->z.avail_in = (uInt)got;
         r->left -= got;

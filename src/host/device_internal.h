@@ -27,9 +27,10 @@ typedef struct whi_device_ops {
                              void *stream);
     /* Address space. granularity: what is mapped at least, a power of two; 0: the device has no
      * such memory. reserve: addresses without memory, at a multiple of 2 MiB and of the
-     * granularity; from *p on, if that is not NULL and they are free, else anywhere. map: memory of its own for each `piece` of [at, at + bytes); on failure there
-     * is none. unmap: whole pieces, whose contents are gone; nothing on the device may use them.
-     * All sizes are multiples of the granularity. release: addresses of which none is mapped. */
+     * granularity; from *p on, if that is not NULL and they are free, else anywhere. map: memory of
+     * its own for each `piece` of [at, at + bytes); on failure there is none. unmap: whole pieces,
+     * whose contents are gone; nothing on the device may use them. All sizes are multiples of the
+     * granularity. release: addresses of which none is mapped. */
     uint64_t (*granularity)(wh_device *d);
     wh_status (*reserve)(wh_device *d, void **p, uint64_t bytes);
     wh_status (*map)(wh_device *d, void *at, uint64_t bytes, uint64_t piece);

@@ -19,8 +19,8 @@ struct wh_heap {
     wh_any_options options;
     wh_plan plan;
     unsigned char handle[WH_HANDLE_BYTES];
-    void *scratch;        /* device memory for what a kernel tells the host; made when needed */
-    whi_reserve *reserve; /* NULL: all of its memory is there */
+    void *scratch;         /* device memory for what a kernel tells the host; made when needed */
+    whi_reserve *reserve;  /* NULL: all of its memory is there */
     uint32_t laid_out_for; /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
@@ -36,8 +36,8 @@ static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *
     return l;
 }
 
-/* heap.c. The caller's options as this library knows them: what an older caller's struct lacks is 0.
- * sizeof_there: the size where struct_bytes is 0. */
+/* heap.c. The caller's options as this library knows them: what an older caller's struct lacks is
+ * 0. sizeof_there: the size where struct_bytes is 0. */
 wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
                                 size_t sizeof_there);
 /* The device that the options name, or one that is opened now: *opened. */

@@ -118,7 +118,8 @@ wh_status whi_image_each(const whi_image *im, const wh_heap *h, whi_bytes_fn fn,
     return WH_OK;
 }
 
-/* --- a heap of an image ------------------------------------------------------------------------ */
+/* --- a heap of an image ------------------------------------------------------------------------
+ */
 
 wh_status whi_image_read(whi_image *im, const char *allocator, const whi_image_facts *facts) {
     memset(im, 0, sizeof *im);
@@ -224,8 +225,7 @@ static wh_status takes(const wh_heap_options *o, const whi_image *im) {
     }
     return (uintptr_t)o->memory % 256 == 0
                ? WH_OK
-               : whi_refuse(WH_BAD_ARGUMENT,
-                            "wh_heap_options.memory is not at a multiple of 256");
+               : whi_refuse(WH_BAD_ARGUMENT, "wh_heap_options.memory is not at a multiple of 256");
 }
 
 wh_status whi_image_create(wh_heap **heap, const whi_image *im, const wh_heap_options *options,

@@ -23,8 +23,8 @@ typedef struct whi_image_facts {
 typedef struct whi_image {
     const wh_allocator_info *info;
     whi_image_facts facts;
-    uint64_t *live;  /* a bit for each chunk that holds a block */
-    uint64_t *units; /* a bit for each unit that is mapped; of a reserved heap */
+    uint64_t *live;           /* a bit for each chunk that holds a block */
+    uint64_t *units;          /* a bit for each unit that is mapped; of a reserved heap */
     uint64_t n_live, n_units; /* words of these */
 } whi_image;
 
@@ -39,7 +39,8 @@ void whi_image_drop(whi_image *image);
 
 /* An empty heap of the image's shape, whose memory is as it came; at the address of the old one if
  * that can be had. options, options_bytes, in_cuda: as wh_heap_create_for's; device and memory are
- * read, and `bytes` beside memory. adopt: all of its bytes are there now; *moved as wh_heap_grow. */
+ * read, and `bytes` beside memory. adopt: all of its bytes are there now; *moved as wh_heap_grow.
+ */
 wh_status whi_image_create(wh_heap **heap, const whi_image *image, const wh_heap_options *options,
                            size_t options_bytes, int in_cuda);
 wh_status whi_image_adopt(wh_heap *heap, const whi_image *image, int64_t *moved);

@@ -427,8 +427,8 @@ static uint64_t sim_granularity(wh_device *base) {
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Addresses from `at` on, if they are free; else NULL. A kernel before Linux 4.17 takes the flag for
- * none, and `at` for a hint. */
+/* Addresses from `at` on, if they are free; else NULL. A kernel before Linux 4.17 takes the flag
+ * for none, and `at` for a hint. */
 static char *map_at(void *at, uint64_t bytes) {
     char *p = mmap(at, bytes, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

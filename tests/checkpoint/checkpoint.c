@@ -67,9 +67,8 @@ WH_KERNEL(act, act_args, a) {
 WH_KERNEL(verify, act_args, a) {
     for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
         const block *b = &a.blocks[i];
-        wh_add_u32_relaxed(a.wrong,
-                           b->p != NULL && (is_damaged(b) || !wh_owns(a.heap, b->p) ||
-                                            wh_usable_size(a.heap, b->p) != b->usable));
+        wh_add_u32_relaxed(a.wrong, b->p != NULL && (is_damaged(b) || !wh_owns(a.heap, b->p) ||
+                                                     wh_usable_size(a.heap, b->p) != b->usable));
     }
 }
 
@@ -189,7 +188,8 @@ static void assert_same_stats(const wh_stats *a, wh_heap *heap) {
     assert_memory_equal(a->classes, b.classes, sizeof a->classes);
 }
 
-/* Heaps as they get in use: freed here and there; a reserved one also with holes and more memory. */
+/* Heaps as they get in use: freed here and there; a reserved one also with holes and more memory.
+ */
 static void use(context *x, uint64_t most, int is_reserved) {
     fill(x, 0, MOST_BLOCKS, most);
     empty(x, 0, MOST_BLOCKS, 2);

@@ -24,6 +24,13 @@ if made_by_it:
         if b"struct_bytes is 8" not in text() or destroy(None) != 0:
             sys.exit(f"the options of a {name} have another size, and this was not said")
     sys.exit(0)
+if "_checkpoint" in sys.argv[1]:
+    lib.wh_last_error_text.restype = ctypes.c_char_p
+    loaded, moved = ctypes.c_void_p(), ctypes.c_int64(1)
+    status = lib.wh_heap_load(ctypes.byref(loaded), b"/no/such", None, ctypes.byref(moved))
+    text = lib.wh_last_error_text().decode()
+    print("load", status, text)
+    sys.exit(0 if status != 0 and "/no/such: cannot open" in text else "it has opened no file")
 lib.wh_status_name.restype = ctypes.c_char_p
 lib.wh_device_close.argtypes = [ctypes.c_void_p]
 for spec, expected in ((b"sim", b"WH_OK"), (b"cuda", None)):

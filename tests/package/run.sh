@@ -70,7 +70,7 @@ build_and_run() {
         fi
     done
     local program
-    for program in "$work"/{arena,graph,ops,kdtree}_*; do
+    for program in "$work"/{arena,graph,ops,kdtree,checkpoint}_*; do
         if [ -f "$program" ] && [ -x "$program" ]; then
             run "$(basename "$program")"
         fi
@@ -156,10 +156,12 @@ pkgconfig)
             cat "$work/lines.sh"
             (cd "$work" && bash -e lines.sh)
         done
-        "$cc" "$here/kdtree.c" $(static_of warpheap-kdtree) -o "$work/kdtree_static_c"
-        "$cxx" "$here/kdtree.cpp" $(pkg-config --cflags --libs warpheap-kdtree) \
-            -Wl,-rpath,"$libdir" -o "$work/kdtree_shared_cpp"
-        run kdtree_static_c kdtree_shared_cpp
+        for part in kdtree checkpoint; do
+            "$cc" "$here/$part.c" $(static_of warpheap-$part) -o "$work/${part}_static_c"
+            "$cxx" "$here/$part.cpp" $(pkg-config --cflags --libs warpheap-$part) \
+                -Wl,-rpath,"$libdir" -o "$work/${part}_shared_cpp"
+            run ${part}_static_c ${part}_shared_cpp
+        done
         # A program whose headers know other graphs than the library is told so; assertions of its
         # own make no difference.
         "$cc" "$source/examples/05_graph.c" -DWH_ASSERTS=3 $graph -Wl,-rpath,"$libdir" \
@@ -241,7 +243,7 @@ migrate)
     fi
     ;;
 dlopen)
-    for name in libwarpheap{,_graph,_ops,_kdtree}.so; do
+    for name in libwarpheap{,_graph,_ops,_kdtree,_checkpoint}.so; do
         library=$(find "$prefix" -name $name)
         python3 "$here/symbols.py" "$cc" "$source" "$library"
         python3 "$here/dlopen.py" "$library"

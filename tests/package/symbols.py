@@ -24,6 +24,7 @@ class Library:
                   {"wh_graph_create", "wh_graph_bfs", "wh_graph_copy_handle"}),
         "ops": (["ops.h"], {"wh_join_create", "wh_join_pages", "wh_group_get_lists_for"}),
         "kdtree": (["kdtree.h", "kdtree_device.h"], {"wh_kdtree_create", "wh_kdtree_check"}),
+        "checkpoint": (["checkpoint.h"], {"wh_heap_save", "wh_heap_load"}),
     }
 
     def __init__(self, name):
@@ -31,7 +32,8 @@ class Library:
         self.extension = match[1] if match else ""
         self.map = f"cmake/{Path(name).stem.removeprefix('lib')}.map"
         self.inline = f"src/{self.extension or 'host'}/symbols.c"
-        self.lent = [] if self.extension else ["src/host/last_error.h", "src/host/structs.h"]
+        self.lent = [] if self.extension else [
+            f"src/host/{name}.h" for name in ("image", "last_error", "structs")]
         self.headers, self.known = self.EXTENSIONS.get(self.extension, (
             ["warpheap.h", "options.h"],
             {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",

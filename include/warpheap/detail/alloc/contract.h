@@ -56,8 +56,7 @@
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
  *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
  *
- * With #define WH_ALLOC_SAVES in the family's header:
- *   wh_X_image_of, wh_X_image_plan, wh_X_live, wh_X_adopt   at wh_image_shape, below
+ * With #define WH_ALLOC_SAVES there: wh_X_image_of, _image_plan, _live, _adopt at wh_image_shape
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H

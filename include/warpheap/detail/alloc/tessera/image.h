@@ -67,8 +67,7 @@ WH_FN void wh_tessera_mark_(uint64_t *bits, uint32_t from, uint32_t to) {
 /* The chunks of a slab that live slots lie in. */
 WH_FN void wh_tessera_mark_slab_(wh_tessera_core g, const wh_tessera_slab_view *view,
                                  uint64_t *bits) {
-    const uint64_t size =
-        wh_tessera_header_(g)->classes[wh_tessera_tag_class(view->tag)].slot_size;
+    const uint64_t size = wh_tessera_header_(g)->classes[wh_tessera_tag_class(view->tag)].slot_size;
     uint32_t next = view->slab; /* the slab's chunks below it have been looked at */
     for (uint32_t slot = 0; slot < view->slots; slot++) {
         const uint32_t end = view->slab + (uint32_t)(((slot + 1) * size - 1) >> g.chunk_log2) + 1;

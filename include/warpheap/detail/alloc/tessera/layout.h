@@ -35,7 +35,7 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-#define WH_TESSERA_HINTS 32u      /* a power of two */
+#define WH_TESSERA_HINTS 32u /* a power of two */
 #define WH_TESSERA_MOST_ALIGN (2u << 20)
 #define WH_TESSERA_POOL_SPREAD 4u /* each SM works on a word of the pool of its own */
 
