@@ -466,11 +466,13 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
 }
 
 void whi_reserve_look(const wh_heap *h, wh_reserve_plan *plan, uint64_t *units) {
-    const whi_reserve *r = h->reserve;
+    whi_reserve *r = h->reserve;
+    (void)pthread_mutex_lock(&r->lock);
     *plan = r->plan;
     for (uint32_t u = 0; units != NULL && u < r->plan.n_units; u++) {
         units[u / 64] |= (uint64_t)(r->units[u] == THERE) << u % 64;
     }
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 /* Maps units that are to be the heap's: THERE, though nobody has told the heap. */

@@ -39,7 +39,7 @@ __global__ void build(wh_heap_ref heap, node **heads) {
     node *drop = nullptr;
     heads[i] = nullptr;
     for (unsigned k = 0; k < LONG; k++) {
-        const unsigned r = (i * 2654435761u) ^ (k * 40503u);
+        const unsigned r = i * 7919 + k * 40503;
         const uint64_t bytes =
             (k == 0 && i % 64 == 0 ? 100000 + r % 200000 : 48 + r % 1000) / 8 * 8;
         node *n = static_cast<node *>(wh_malloc(heap, bytes));
