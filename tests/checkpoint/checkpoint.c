@@ -335,6 +335,35 @@ static void test_memory(void **state) {
     wh_device_close(first);
 }
 
+/* Memory of the caller's that is aligned otherwise than what the device gives: more is needed. */
+static void test_aside(void **state) {
+    (void)state;
+    const uint64_t bytes = 2 * MIB, aside = 2 * MIB - 64 * 1024 - 256;
+    context x;
+    wh_device *d = device_of(7, 4, 0);
+    unsigned char *memory = take(d, bytes + aside);
+    begin(&x, 2, 0, memory + aside, bytes);
+    wh_device *first = x.device;
+    use(&x, 40000, 0);
+    assert_int_equal(wh_heap_save(x.heap, path), WH_OK);
+    assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+    wh_heap_options o = {0};
+    int64_t moved = 0;
+    wh_heap *heap = NULL;
+    void *at = NULL;
+    uint64_t now = 0;
+    o.device = d;
+    assert_int_equal(wh_heap_load(&heap, path, &o, &moved), WH_OK);
+    assert_int_equal(moved % (2 * (int64_t)MIB), 0);
+    assert_int_equal(wh_heap_memory(heap, &at, &now), WH_OK);
+    assert_true(now >= bytes && now <= bytes + 3 * MIB);
+    follow(&x, d, heap, moved);
+    go_on(&x, 40000);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(d);
+    wh_device_close(first);
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 static unsigned char *read_all(const char *name, size_t *bytes) {
@@ -640,11 +669,11 @@ static void test_arguments(void **state) {
 
 int main(void) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),      cmocka_unit_test(test_reserved),
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_kind),       cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_save_fails), cmocka_unit_test(test_little),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_reserved),
+        cmocka_unit_test(test_aside),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_damage),    cmocka_unit_test(test_kind),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_save_fails),
+        cmocka_unit_test(test_little),    cmocka_unit_test(test_arguments),
     };
     if (mkdtemp(folder) == NULL) {
         return 1;

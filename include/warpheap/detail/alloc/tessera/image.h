@@ -94,14 +94,10 @@ WH_FN void wh_tessera_live(wh_tessera_ref h, uint64_t *bits, uint64_t i, uint64_
     }
 }
 
-/* The contract's adopt. What of the header's core says how much is there stays. */
+/* The contract's adopt. In a reserved heap settle says next how much is there (reserve.h). */
 WH_FN void wh_tessera_adopt(wh_tessera_ref h, uint64_t i) {
     if (i == 0) {
-        wh_tessera_header *header = wh_tessera_header_(h.core);
-        const uint32_t top = header->core.top, home_chunks = header->core.home_chunks;
-        header->core = h.core;
-        header->core.top = top;
-        header->core.home_chunks = home_chunks;
+        wh_tessera_header_(h.core)->core = h.core;
     }
 }
 
