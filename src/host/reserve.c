@@ -388,7 +388,7 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
                                 const wh_any_options *options, uint64_t *least) {
     wh_reserve_plan p;
     const wh_status s = make_plan(ops, device, bytes, options, &p);
-    *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : 0;
+    *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : p.max_bytes;
     return s;
 }
 
@@ -435,6 +435,7 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
     (void)pthread_mutex_init(&r->lock, NULL);
     h->reserve = r;
     wh_status s = make_plan(h->ops, h->device, bytes, &h->options, &r->plan);
+    h->plan.max_bytes = r->plan.max_bytes;
     if (s != WH_OK && s != WH_HEAP_TOO_SMALL) {
         return s;
     }
