@@ -11,8 +11,7 @@ typedef struct whi_reserve whi_reserve;
 struct wh_heap {
     const wh_allocator_info *info;
     const whi_alloc_ops *ops;
-    wh_device *device;
-    int owns_device;
+    wh_device *device; /* held: whi_device_hold */
     int owns_memory;
     void *memory;
     uint64_t bytes; /* of memory; of a reserved heap, of its addresses */
@@ -36,8 +35,8 @@ static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *
 }
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
- * stays. min_bytes: the least that can be mapped of so many addresses. destroy: after the last
- * kernel. */
+ * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's
+ * max_bytes. destroy: after the last kernel. */
 wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
                                 const wh_any_options *options, uint64_t *least);
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);
