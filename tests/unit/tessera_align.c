@@ -86,7 +86,8 @@ static void test_two_mib(void **state) {
         one_heap(i, 9 * MIB, past[i], 2 * MIB, 2 * MIB, 2);
         one_heap(i, 9 * MIB, past[i], 2 * MIB, 2 * MIB + 1, 1);
         one_heap(i, 9 * MIB, past[i], MIB, MIB, 5);
-        one_heap(i, 4 * MIB, past[i], 2 * MIB, 1, 0); /* no row is long enough for any place */
+        one_heap(i, 4 * MIB, past[i], 2 * MIB, 1, 1); /* no row is long enough for any place */
+        one_heap(i, 3 * MIB / 2, MIB, 2 * MIB, 1, 1); /* nor the heap */
     }
 }
 
