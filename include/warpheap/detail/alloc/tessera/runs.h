@@ -101,15 +101,17 @@ WH_FN int wh_tessera_are_free_(wh_veb pool, uint64_t first, uint64_t n) {
 WH_FN_SLOW uint64_t wh_tessera_find_aligned_(const wh_tessera_core *g, wh_mask mask, uint64_t keep,
                                              uint64_t align) {
     wh_assert_internal(wh_tessera_in_mask_(mask) && wh_is_pow2(align) && keep != 0);
-    const uint64_t base = (uint64_t)(uintptr_t)g->base, step = align >> g->chunk_log2;
+    const uint64_t base = (uint64_t)(uintptr_t)g->base;
+    const uint32_t step_log2 = wh_log2_floor(align >> g->chunk_log2);
     const uint64_t first = (wh_round_up(base, align) - base) >> g->chunk_log2;
-    const uint64_t places = first + keep <= g->top ? (g->top - keep - first) / step + 1 : 0;
+    const uint64_t places = first + keep <= g->top ? ((g->top - keep - first) >> step_log2) + 1 : 0;
     const uint32_t lanes = wh_popc32(mask);
     uint64_t found = WH_VEB_NONE;
     WH_NO_UNROLL
     for (uint64_t k = 0; k < places && found == WH_VEB_NONE; k += lanes) {
         const uint64_t place = k + wh_mask_rank(mask);
-        const uint64_t at = place < places ? first + (places - 1 - place) * step : WH_VEB_NONE;
+        const uint64_t at =
+            place < places ? first + ((places - 1 - place) << step_log2) : WH_VEB_NONE;
         const wh_mask some = wh_ballot(
             mask, at != WH_VEB_NONE && wh_tessera_are_free_(wh_tessera_pool_(*g), at, keep));
         if (some != 0) {
