@@ -125,6 +125,10 @@ static inline wh_status wh_device_open(wh_device **device, const char *spec,
                                        const wh_sim_options *sim) {
     return wh_device_open_for(device, spec, sim, sizeof *sim, WH_FILE_IS_CUDA);
 }
+
+/* Closes the device, at once or, if it still has heaps, with the last of these: until then the
+ * heaps and what lies in the device's memory stay usable, other calls on the device do not. Once
+ * for each wh_device_open. What is queued on streams still runs. NULL is ignored. */
 void wh_device_close(wh_device *device);
 const wh_device_info *wh_device_get_info(const wh_device *device); /* NULL: of no device */
 

@@ -37,9 +37,10 @@ typedef struct wh_heap wh_heap;
  * CUDA compiler reads is a GPU or NO_DEVICE (device.h), and closes it when destroyed. */
 typedef struct wh_heap_options {
     uint64_t struct_bytes;          /* sizeof this struct, or 0: see above */
-    uint64_t bytes;                 /* whole heap, metadata included; required */
+    uint64_t bytes;                 /* whole heap, metadata included; required. More than the
+                                       allocator has numbers for is BAD_ARGUMENT */
     const char *allocator;          /* name as `warpheap info` lists it; NULL: the default */
-    wh_device *device;              /* outlives the heap */
+    wh_device *device;              /* the heap holds it: it ends with its last heap */
     void *memory;                   /* caller's device memory of `bytes` bytes, 256-byte aligned,
                                        that outlives the heap; NULL: the heap allocates its own */
     const wh_options_head *options; /* of the allocator's family (options.h), copied; NULL: the

@@ -93,8 +93,13 @@ wh_status wh_device_open_for(wh_device **device, const char *spec, const wh_sim_
     return unknown(spec);
 }
 
+void whi_device_hold(wh_device *device) {
+    (void)__atomic_fetch_add(&device->holders, 1, __ATOMIC_RELAXED);
+}
+
 void wh_device_close(wh_device *device) {
-    if (device != NULL) {
+    /* acq_rel: whatever the other holders have done comes before the end. */
+    if (device != NULL && __atomic_fetch_sub(&device->holders, 1, __ATOMIC_ACQ_REL) == 0) {
         device->ops->close(device);
     }
 }

@@ -41,8 +41,13 @@ typedef struct whi_device_ops {
 struct wh_device {
     const whi_device_ops *ops;
     wh_device_info info;
-    char error[512]; /* text of the last WH_DEVICE_ERROR */
+    uint32_t holders; /* heaps, and wh_device_close if it has not come: one less than all; atomic */
+    char error[512];  /* text of the last WH_DEVICE_ERROR */
 };
+
+/* A heap holds its device: it is closed by the last of as many wh_device_close as it was opened and
+ * held. */
+void whi_device_hold(wh_device *device);
 
 /* Back-ends. open_sim: options may be NULL. open_cuda exists only with
  * WH_HAVE_CUDA. */

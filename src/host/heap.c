@@ -61,6 +61,12 @@ static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes,
                           "with these options on this device (wh_heap_min_bytes)",
                           (unsigned long long)bytes, (unsigned long long)plan->min_bytes);
     }
+    if (s == WH_BAD_ARGUMENT && plan->max_bytes != 0) {
+        return whi_refuse(s,
+                          "a heap of %llu bytes is too large: this allocator has numbers for %llu "
+                          "with these options; take larger chunks (chunk_bytes), or several heaps",
+                          (unsigned long long)bytes, (unsigned long long)plan->max_bytes);
+    }
     if (s == WH_BAD_ARGUMENT) {
         char given[160];
         whi_options_text(own, given, sizeof given);
@@ -119,13 +125,13 @@ static wh_status can_reserve(const wh_allocator_info *info) {
                             info->name);
 }
 
-wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device,
-                             int *opened) {
+wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device) {
     *device = o->device;
-    const wh_status s =
-        o->device != NULL ? WH_OK : wh_device_open_for(device, "auto", NULL, 0, in_cuda);
-    *opened = o->device == NULL && s == WH_OK;
-    return s;
+    if (o->device != NULL) {
+        whi_device_hold(o->device);
+        return WH_OK;
+    }
+    return wh_device_open_for(device, "auto", NULL, 0, in_cuda);
 }
 
 wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
@@ -137,13 +143,12 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
     whi_forget_error();
     wh_heap_options o;
     wh_device *device = NULL;
-    int opened = 0;
     const wh_allocator_info *info = NULL;
     const whi_alloc_ops *ops = NULL;
     wh_any_options own;
     wh_status s = whi_heap_read_options(&o, options, options_bytes);
     if (s == WH_OK) {
-        s = whi_heap_device_of(&o, in_cuda, &device, &opened);
+        s = whi_heap_device_of(&o, in_cuda, &device);
     }
     if (s == WH_OK) {
         s = resolve(&o, device, &info, &ops, &own);
@@ -154,7 +159,9 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         memset(&plan, 0, sizeof plan);
         s = can_reserve(info);
         s = s == WH_OK ? whi_reserve_min_bytes(ops, device, reserved, &own, bytes) : s;
-        s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, 0, &own);
+        plan.max_bytes = s == WH_BAD_ARGUMENT ? *bytes : 0;
+        *bytes = s == WH_BAD_ARGUMENT ? 0 : *bytes;
+        s = s == WH_HEAP_TOO_SMALL ? WH_OK : refused(s, &plan, reserved, &own);
     } else if (s == WH_OK) {
         unsigned char handle[WH_HANDLE_BYTES];
         wh_plan plan;
@@ -164,9 +171,7 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         s = s == WH_HEAP_TOO_SMALL ? WH_OK
                                    : refused(s, &plan, 0, &own); /* that is the question asked */
     }
-    if (opened) {
-        wh_device_close(device);
-    }
+    wh_device_close(device);
     return s;
 }
 
@@ -203,7 +208,7 @@ static wh_status build_reserved(wh_heap *h, uint64_t reserved) {
         return whi_refuse(WH_BAD_ARGUMENT, "reserve_bytes is less than bytes");
     }
     s = whi_reserve_create(h, reserved);
-    return s == WH_BAD_ARGUMENT ? refused(s, &h->plan, 0, &h->options) : s;
+    return s == WH_BAD_ARGUMENT ? refused(s, &h->plan, reserved, &h->options) : s;
 }
 
 /* What a heap is made of: its allocator, its memory, its first state. */
@@ -261,7 +266,7 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
     }
     h->bytes = o.bytes;
     h->memory = o.memory;
-    s = whi_heap_device_of(&o, in_cuda, &h->device, &h->owns_device);
+    s = whi_heap_device_of(&o, in_cuda, &h->device);
     if (s == WH_OK) {
         s = build(h, &o);
     }
@@ -292,9 +297,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
             s = s == WH_OK ? more : s;
         }
     }
-    if (heap->owns_device) {
-        wh_device_close(d);
-    }
+    wh_device_close(d); /* if nobody else holds it */
     free(heap);
     return s;
 }

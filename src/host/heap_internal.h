@@ -11,8 +11,7 @@ typedef struct whi_reserve whi_reserve;
 struct wh_heap {
     const wh_allocator_info *info;
     const whi_alloc_ops *ops;
-    wh_device *device;
-    int owns_device;
+    wh_device *device; /* held: whi_device_hold */
     int owns_memory;
     void *memory;
     uint64_t bytes; /* of memory; of a reserved heap, of its addresses */
@@ -40,13 +39,13 @@ static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *
  * 0. sizeof_there: the size where struct_bytes is 0. */
 wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
                                 size_t sizeof_there);
-/* The device that the options name, or one that is opened now: *opened. */
-wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device,
-                             int *opened);
+/* The device that the options name, which is held, or one that is opened now. The caller closes
+ * it, if it is there. */
+wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device);
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
- * stays. min_bytes: the least that can be mapped of so many addresses. destroy: after the last
- * kernel. */
+ * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's
+ * max_bytes. destroy: after the last kernel. */
 wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uint64_t bytes,
                                 const wh_any_options *options, uint64_t *least);
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);

@@ -243,7 +243,7 @@ wh_status whi_image_create(wh_heap **heap, const whi_image *im, const wh_heap_op
     }
     h->bytes = o.bytes;
     h->memory = o.memory;
-    wh_status s = whi_heap_device_of(&o, in_cuda, &h->device, &h->owns_device);
+    wh_status s = whi_heap_device_of(&o, in_cuda, &h->device);
     s = s == WH_OK ? build(h, im) : s;
     s = s == WH_OK ? wh_device_sync(h->device) : s;
     if (s != WH_OK) {

@@ -389,7 +389,7 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
     wh_reserve_plan p;
     const uint32_t n_sms = wh_device_get_info(device)->n_sms;
     const wh_status s = make_plan(ops, device, bytes, options, n_sms, &p);
-    *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : 0;
+    *least = s == WH_OK || s == WH_HEAP_TOO_SMALL ? least_bytes(&p) : p.max_bytes;
     return s;
 }
 
@@ -443,6 +443,7 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
     h->reserve = r;
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     wh_status s = make_plan(h->ops, h->device, bytes, &h->options, n_sms, &r->plan);
+    h->plan.max_bytes = r->plan.max_bytes;
     if (s != WH_OK && s != WH_HEAP_TOO_SMALL) {
         return s;
     }

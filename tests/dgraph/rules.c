@@ -2,6 +2,9 @@
  * that has them, against a naive model. */
 #include "model.h"
 
+#include "warpheap/graph_algorithms.h"
+#include "warpheap/graph_vertices.h"
+
 typedef struct rules {
     const char *kind;
     uint32_t values;
@@ -379,11 +382,112 @@ static void test_kernels_see_order(void **state) {
     close_all(&x);
 }
 
+static void expect_bad(const wh_status *s, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] != WH_BAD_ARGUMENT) {
+            fail_msg("call %zu: %s", i, wh_status_name(s[i]));
+        }
+    }
+}
+
+/* Each call on no graph. */
+static void test_no_graph(void **state) {
+    (void)state;
+    wh_graph *const no = NULL;
+    wh_graph_batch batch;
+    wh_graph_arrays arrays;
+    wh_graph_vertex_list list;
+    wh_graph_stats stats;
+    wh_graph_ref handle;
+    uint64_t n = 0, names[4];
+    uint32_t words[4];
+    uint8_t is[4];
+    float rank[4];
+    memset(&batch, 0, sizeof batch);
+    memset(&arrays, 0, sizeof arrays);
+    memset(&list, 0, sizeof list);
+    memset(&stats, 0, sizeof stats);
+    const wh_status bad[] = {
+        wh_graph_insert(no, &batch, NULL),
+        wh_graph_erase(no, &batch, NULL),
+        wh_graph_update(no, &batch, NULL),
+        wh_graph_expire(no, 0, 1, NULL, &n),
+        wh_graph_has(no, &batch),
+        wh_graph_from_csr(no, &arrays, NULL),
+        wh_graph_to_csr(no, &arrays, &n),
+        wh_graph_degrees(no, words, 0, NULL),
+        wh_graph_get_stats(no, &stats),
+        wh_graph_check(no, NULL),
+        wh_graph_rebase(no, 0),
+        wh_graph_handle(no, &handle),
+        wh_graph_add_vertices(no, &list, NULL),
+        wh_graph_remove_vertices(no, &list, NULL),
+        wh_graph_find_vertices(no, &list),
+        wh_graph_names(no, names, 0, NULL),
+        wh_graph_is_vertex(no, is),
+        wh_graph_grow(no, 9),
+        wh_graph_pagerank(no, NULL, rank, NULL),
+        wh_graph_triangles(no, NULL, &n, NULL),
+        wh_graph_triangles_of_batch(no, &batch, &n),
+        wh_graph_components(no, NULL, words, NULL),
+        wh_graph_bfs(no, 0, NULL, words, NULL),
+    };
+    expect_bad(bad, sizeof bad / sizeof *bad);
+    assert_int_equal(wh_graph_destroy(no), WH_OK);
+}
+
+/* Each call without what it reads or fills. */
+static void test_no_argument(void **state) {
+    (void)state;
+    context x;
+    open_rules(&x, 1, &all_rules[1], 4);
+    wh_graph *g = x.graph, *made = NULL;
+    wh_graph_options o;
+    wh_graph_batch batch;
+    wh_graph_arrays arrays;
+    uint64_t n = 0;
+    memset(&o, 0, sizeof o); /* without a heap */
+    memset(&batch, 0, sizeof batch);
+    memset(&arrays, 0, sizeof arrays);
+    const wh_status bad[] = {
+        wh_graph_create(NULL, &o),
+        wh_graph_create(&made, NULL),
+        wh_graph_create(&made, &o),
+        wh_graph_insert(g, NULL, NULL),
+        wh_graph_erase(g, NULL, NULL),
+        wh_graph_update(g, NULL, NULL),
+        wh_graph_has(g, NULL),
+        wh_graph_from_csr(g, NULL, NULL),
+        wh_graph_from_csr(g, &arrays, NULL),
+        wh_graph_to_csr(g, &arrays, &n),
+        wh_graph_to_csr(g, NULL, NULL),
+        wh_graph_degrees(g, NULL, 0, NULL),
+        wh_graph_get_stats(g, NULL),
+        wh_graph_handle(g, NULL),
+        wh_graph_add_vertices(g, NULL, NULL),
+        wh_graph_remove_vertices(g, NULL, NULL),
+        wh_graph_find_vertices(g, NULL),
+        wh_graph_names(g, NULL, 0, NULL),
+        wh_graph_is_vertex(g, NULL),
+        wh_graph_pagerank(g, NULL, NULL, NULL),
+        wh_graph_triangles(g, NULL, NULL, NULL),
+        wh_graph_triangles_of_batch(g, NULL, &n),
+        wh_graph_triangles_of_batch(g, &batch, NULL),
+        wh_graph_components(g, NULL, NULL, NULL),
+        wh_graph_bfs(g, 0, NULL, NULL, NULL),
+    };
+    expect_bad(bad, sizeof bad / sizeof *bad);
+    assert_null(made);
+    assert_int_equal(wh_graph_check(g, NULL), WH_OK);
+    close_all(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_batches),  cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_one_end_refused), cmocka_unit_test(test_one_sided),
         cmocka_unit_test(test_sorted_hub),      cmocka_unit_test(test_kernels_see_order),
+        cmocka_unit_test(test_no_graph),        cmocka_unit_test(test_no_argument),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

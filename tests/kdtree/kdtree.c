@@ -415,6 +415,46 @@ static void test_user_kernel(void **state) {
     close_all(&x);
 }
 
+/* Each call on no tree, or without what it reads or fills. */
+static void test_no_tree(void **state) {
+    (void)state;
+    context x;
+    open_all(&x, 1, 8 << 20, NULL);
+    create(&x);
+    wh_kdtree *const no = NULL;
+    wh_kdtree *made = NULL;
+    wh_kdtree_mesh nothing;
+    wh_kdtree_rays rays;
+    wh_kdtree_ref handle;
+    wh_kdtree_options o;
+    memset(&nothing, 0, sizeof nothing);
+    memset(&rays, 0, sizeof rays);
+    memset(&o, 0, sizeof o); /* without a heap */
+    const wh_status bad[] = {
+        wh_kdtree_create(NULL, &o),
+        wh_kdtree_create(&made, NULL),
+        wh_kdtree_create(&made, &o),
+        wh_kdtree_build(no, &nothing, NULL),
+        wh_kdtree_build(x.tree, NULL, NULL),
+        wh_kdtree_finish(no, NULL),
+        wh_kdtree_finish(x.tree, NULL),
+        wh_kdtree_trace(no, &rays, NULL),
+        wh_kdtree_trace(x.tree, NULL, NULL),
+        wh_kdtree_check(no, NULL),
+        wh_kdtree_check(x.tree, NULL),
+        wh_kdtree_copy_handle(no, &handle, sizeof handle),
+        wh_kdtree_copy_handle(x.tree, NULL, sizeof handle),
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (bad[i] != WH_BAD_ARGUMENT) {
+            fail_msg("call %zu: %s", i, wh_status_name(bad[i]));
+        }
+    }
+    assert_null(made);
+    assert_int_equal(wh_kdtree_destroy(no), WH_OK);
+    close_all(&x);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
@@ -427,6 +467,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_watertight), cmocka_unit_test(test_bad_rays),
         cmocka_unit_test(test_large),      cmocka_unit_test(test_failed_kernel),
         cmocka_unit_test(test_frames),     cmocka_unit_test(test_user_kernel),
+        cmocka_unit_test(test_no_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

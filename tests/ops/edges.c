@@ -363,13 +363,92 @@ static void test_failed_kernel(void **state) {
     wh_device_close(device);
 }
 
+static void expect_bad(const wh_status *s, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] != WH_BAD_ARGUMENT) {
+            fail_msg("call %zu: %s", i, wh_status_name(s[i]));
+        }
+    }
+}
+
+/* Each call on no join and no group-by, or without what it reads or fills. */
+static void test_no_object(void **state) {
+    (void)state;
+    wh_join *const no_join = NULL;
+    wh_group *const no_group = NULL;
+    wh_join *join = NULL;
+    wh_group *group = NULL;
+    wh_join_options jo;
+    wh_group_options go;
+    wh_table t;
+    wh_pages pages;
+    wh_group_lists lists;
+    const void *columns[COLUMNS + 3];
+    void *const to[COLUMNS + 3] = {NULL};
+    memset(&jo, 0, sizeof jo); /* without heaps */
+    memset(&go, 0, sizeof go);
+    memset(&t, 0, sizeof t);
+    const wh_status of_none[] = {
+        wh_join_create(NULL, &jo),
+        wh_join_create(&join, NULL),
+        wh_join_create(&join, &jo),
+        wh_join_start(no_join, &t, &t, NULL),
+        wh_join_finish(no_join, NULL),
+        wh_join_resume(no_join, NULL),
+        wh_join_rebase(no_join, 0),
+        wh_join_pages(no_join, 0, &pages),
+        wh_join_compact(no_join, 0, to, NULL),
+        wh_join_drop_pages(no_join, NULL),
+        wh_join_columns(no_join, columns),
+        wh_group_create(NULL, &go),
+        wh_group_create(&group, NULL),
+        wh_group_create(&group, &go),
+        wh_group_start(no_group, &t, NULL),
+        wh_group_finish(no_group, NULL),
+        wh_group_resume(no_group, NULL),
+        wh_group_rebase(no_group, 0),
+        wh_group_pages(no_group, &pages),
+        wh_group_compact(no_group, to, NULL),
+        wh_group_columns(no_group, columns),
+        wh_group_get_lists(no_group, &lists),
+        wh_group_drop_pages(no_group, NULL),
+    };
+    expect_bad(of_none, sizeof of_none / sizeof *of_none);
+    assert_true(join == NULL && group == NULL);
+    assert_int_equal(wh_join_destroy(no_join), WH_OK);
+    assert_int_equal(wh_group_destroy(no_group), WH_OK);
+    wh_device *device = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap_options ho;
+    memset(&ho, 0, sizeof ho);
+    ho.device = device;
+    ho.bytes = 8 << 20;
+    assert_int_equal(wh_heap_create(&jo.heap, &ho), WH_OK);
+    go.heap = jo.heap;
+    jo.build_rows = jo.probe_rows = go.rows = 10;
+    go.aggregates = WH_GROUP_COUNT;
+    assert_int_equal(wh_join_create(&join, &jo), WH_OK);
+    assert_int_equal(wh_group_create(&group, &go), WH_OK);
+    const wh_status of_some[] = {
+        wh_join_start(join, NULL, &t, NULL), wh_join_start(join, &t, NULL, NULL),
+        wh_join_pages(join, 0, NULL),        wh_join_compact(join, 0, NULL, NULL),
+        wh_join_columns(join, NULL),         wh_group_start(group, NULL, NULL),
+        wh_group_pages(group, NULL),         wh_group_compact(group, NULL, NULL),
+        wh_group_columns(group, NULL),       wh_group_get_lists(group, NULL),
+    };
+    expect_bad(of_some, sizeof of_some / sizeof *of_some);
+    assert_int_equal(wh_join_destroy(join), WH_OK);
+    assert_int_equal(wh_group_destroy(group), WH_OK);
+    assert_int_equal(wh_heap_destroy(jo.heap), WH_OK);
+    wh_device_close(device);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_aggregates),
-                                       cmocka_unit_test(test_one_block), cmocka_unit_test(test_nan),
-                                       cmocka_unit_test(test_last_digit),
-                                       cmocka_unit_test(test_failed_kernel)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_aggregates),    cmocka_unit_test(test_one_block),
+        cmocka_unit_test(test_nan),           cmocka_unit_test(test_last_digit),
+        cmocka_unit_test(test_failed_kernel), cmocka_unit_test(test_no_object)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

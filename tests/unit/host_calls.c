@@ -537,19 +537,206 @@ static void test_options_by_name(void **state) {
     wh_device_close(d);
 }
 
+/* --- what is not there, what goes first, what is too large --------------------------------- */
+
+static int no_visit(void *context, void *block, uint64_t usable_bytes) {
+    (void)context;
+    (void)block;
+    (void)usable_bytes;
+    return 0;
+}
+
+static void expect_bad(const wh_status *s, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] != WH_BAD_ARGUMENT) {
+            fail_msg("call %zu: %s", i, wh_status_name(s[i]));
+        }
+    }
+}
+
+/* Each call on no heap. */
+static void test_no_heap(void **state) {
+    (void)state;
+    wh_stats s;
+    wh_report r;
+    void *p = NULL;
+    uint64_t n = 0;
+    int64_t moved = 0;
+    wh_heap_ref handle;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap *heap = (wh_heap *)(uintptr_t)1, *const no = NULL;
+    wh_heap_options o = {0};
+    const wh_status bad[] = {
+        wh_heap_create(NULL, &o),
+        wh_heap_create(&heap, NULL),
+        wh_heap_min_bytes(NULL, &n),
+        wh_heap_min_bytes(&o, NULL),
+        wh_heap_memory(no, &p, &n),
+        wh_heap_reset(no),
+        wh_heap_reset_on(no, NULL),
+        wh_heap_reset_async(no, NULL),
+        wh_heap_extend(no, 1),
+        wh_heap_trim(no, 0, &n),
+        wh_heap_extent(no, &n, &n, &n),
+        wh_heap_grow(no, 1, NULL, &moved),
+        wh_heap_get_stats(no, &s),
+        wh_heap_get_stats_on(no, &s, NULL),
+        wh_heap_get_stats_async(no, &s, NULL),
+        wh_heap_check(no, &r),
+        wh_heap_check_on(no, &r, NULL),
+        wh_heap_check_async(no, &r, NULL),
+        wh_heap_walk(no, no_visit, NULL),
+        wh_heap_walk_on(no, no_visit, NULL, NULL),
+        wh_heap_blocks_left(no, 8, &n),
+        wh_heap_blocks_left_on(no, 8, &n, NULL),
+        wh_heap_handle(no, &handle),
+    };
+    expect_bad(bad, sizeof bad / sizeof *bad);
+    assert_null(heap); /* create says so */
+    assert_int_equal(wh_heap_destroy(no), WH_OK);
+    assert_int_equal(wh_heap_destroy_on(no, NULL), WH_OK);
+    assert_true(wh_heap_device(no) == NULL && wh_heap_allocator(no) == NULL);
+    assert_null(wh_heap_rebase(NULL, 5));
+    wh_device_close(d);
+}
+
+/* Each call that has no place for its answer. */
+static void test_no_answer(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_heap *heap = heap_on(d);
+    const wh_status nowhere[] = {
+        wh_heap_memory(heap, NULL, NULL),
+        wh_heap_grow(heap, HEAP_BYTES, NULL, NULL),
+        wh_heap_get_stats(heap, NULL),
+        wh_heap_get_stats_on(heap, NULL, NULL),
+        wh_heap_get_stats_async(heap, NULL, NULL),
+        wh_heap_check_async(heap, NULL, NULL),
+        wh_heap_walk(heap, NULL, NULL),
+        wh_heap_walk_on(heap, NULL, NULL, NULL),
+        wh_heap_blocks_left(heap, 8, NULL),
+        wh_heap_blocks_left_on(heap, 8, NULL, NULL),
+        wh_heap_handle(heap, NULL),
+    };
+    expect_bad(nowhere, sizeof nowhere / sizeof *nowhere);
+    assert_int_equal(wh_heap_check(heap, NULL), WH_OK);
+    assert_int_equal(wh_heap_extent(heap, NULL, NULL, NULL), WH_OK);
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
+/* Each call on no device. */
+static void test_no_device(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1), *const no = NULL;
+    char byte = 0;
+    void *p = NULL;
+    double us = 0;
+    wh_device_counters c;
+    work_args a;
+    memset(&a, 0, sizeof a);
+    const wh_launch nowhere = {0};
+    const wh_status bad[] = {
+        wh_device_open(NULL, "sim", NULL),
+        wh_device_alloc(no, &p, 1),
+        wh_device_alloc(d, NULL, 1),
+        wh_device_free(no, &byte),
+        wh_device_set(no, &byte, 0, 1),
+        wh_device_set(d, NULL, 0, 1),
+        wh_device_copy_in(no, &byte, &byte, 1),
+        wh_device_copy_in(d, NULL, &byte, 1),
+        wh_device_copy_in(d, &byte, NULL, 1),
+        wh_device_copy_out(no, &byte, &byte, 1),
+        wh_device_copy_out(d, NULL, &byte, 1),
+        wh_device_copy_out(d, &byte, NULL, 1),
+        wh_device_sync(no),
+        wh_stream_create(no, &p),
+        wh_stream_create(d, NULL),
+        wh_stream_destroy(no, &byte),
+        wh_stream_sync(no, NULL),
+        wh_device_timer_begin(no),
+        wh_device_timer_end(no, &us),
+        wh_device_timer_end(d, NULL),
+        wh_device_get_counters(no, &c),
+        wh_device_get_counters(d, NULL),
+        wh_launch_check(NULL, WH_TARGET_SIM),
+        wh_launch_check(&nowhere, WH_TARGET_SIM),
+        give_blocks(&nowhere, &a),
+        give_blocks(NULL, &a),
+    };
+    expect_bad(bad, sizeof bad / sizeof *bad);
+    assert_null(wh_device_get_info(no));
+    assert_string_equal(wh_device_error_text(no), "");
+    assert_int_equal(wh_device_free(no, NULL), WH_OK);
+    assert_int_equal(wh_stream_destroy(no, NULL), WH_OK);
+    wh_device_close(no);
+    wh_device_close(d);
+}
+
+/* A device that is closed before its heaps ends with the last of them. */
+static void test_device_first(void **state) {
+    (void)state;
+    for (uint32_t k = 0; k < 2; k++) {
+        wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+        wh_heap *heap[2] = {heap_on(d), heap_on(d)}, *none = NULL;
+        work_args a = work_on(d, heap[0]);
+        wh_heap_options o = {0};
+        wh_stats s;
+        o.device = d;
+        o.bytes = 100; /* a heap that fails holds nothing */
+        assert_int_equal(wh_heap_create(&none, &o), WH_HEAP_TOO_SMALL);
+        assert_int_equal(wh_heap_min_bytes(&o, &o.bytes), WH_OK);
+        const wh_launch l = {d, 3, THREADS / 3, NULL};
+        assert_int_equal(take_blocks(&l, &a), WH_OK);
+        wh_device_close(d);
+        assert_int_equal(wh_heap_destroy(heap[1]), WH_OK);
+        assert_int_equal(wh_heap_get_stats(heap[0], &s), WH_OK);
+        assert_int_equal(s.live_blocks, THREADS);
+        assert_int_equal(wh_heap_check(heap[0], NULL), WH_OK);
+        assert_int_equal(wh_heap_reset(heap[0]), WH_OK);
+        assert_int_equal(wh_heap_destroy_on(heap[0], NULL), WH_OK);
+    }
+}
+
+/* Chunks have numbers of 24 bits: a heap that has more is refused, before memory is taken. */
+static void test_too_large(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 1);
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    uint64_t bytes = 0;
+    o.device = d;
+    o.options = &own.head;
+    for (uint64_t chunk = 1024; chunk <= 16384; chunk *= 2) {
+        own.chunk_bytes = chunk;
+        o.reserve_bytes = 0;
+        o.bytes = chunk << 24; /* with its metadata there are fewer chunks */
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OUT_OF_MEMORY);
+        o.bytes = (chunk << 24) + (chunk << 23);
+        assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+        says("is too large: this allocator has numbers for");
+        o.reserve_bytes = o.bytes;
+        o.bytes = (uint64_t)8 << 20;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_BAD_ARGUMENT);
+        says("is too large: this allocator has numbers for");
+        assert_int_equal(wh_heap_min_bytes(&o, &bytes), WH_BAD_ARGUMENT);
+        says("is too large: this allocator has numbers for");
+        assert_int_equal(bytes, 0);
+    }
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_struct_bytes),
-        cmocka_unit_test(test_sim_options_bytes),
-        cmocka_unit_test(test_stats_bytes),
-        cmocka_unit_test(test_handle),
-        cmocka_unit_test(test_on_stream),
-        cmocka_unit_test(test_async),
-        cmocka_unit_test(test_told_once),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_family_options),
+        cmocka_unit_test(test_no_heap),         cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_no_device),       cmocka_unit_test(test_device_first),
+        cmocka_unit_test(test_too_large),       cmocka_unit_test(test_version),
+        cmocka_unit_test(test_struct_bytes),    cmocka_unit_test(test_sim_options_bytes),
+        cmocka_unit_test(test_stats_bytes),     cmocka_unit_test(test_handle),
+        cmocka_unit_test(test_on_stream),       cmocka_unit_test(test_async),
+        cmocka_unit_test(test_told_once),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_texts),           cmocka_unit_test(test_family_options),
         cmocka_unit_test(test_options_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

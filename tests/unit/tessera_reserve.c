@@ -625,7 +625,8 @@ static void test_bad_input(void **state) {
     o.memory = NULL;
     assert_int_equal(try_create(o, 1, 1), WH_HEAP_TOO_SMALL);
     assert_int_equal(try_create(o, 4096, 64 << 20), WH_HEAP_TOO_SMALL);
-    assert_int_equal(try_create(o, 1 << 20, UINT64_MAX), WH_HEAP_TOO_SMALL);
+    assert_int_equal(try_create(o, 1 << 20, (uint64_t)1 << 37), WH_HEAP_TOO_SMALL);
+    assert_int_equal(try_create(o, 1 << 20, UINT64_MAX), WH_BAD_ARGUMENT); /* too large */
     /* The least that is said is the least. */
     o.reserve_bytes = 64 << 20;
     assert_int_equal(wh_heap_min_bytes(&o, &least), WH_OK);

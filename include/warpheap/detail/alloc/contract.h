@@ -90,6 +90,7 @@ typedef struct wh_plan {
     uint64_t metadata_bytes; /* of the heap's bytes, not available to blocks */
     uint64_t init_items;     /* how much parallel work init has (sizes its launch) */
     int64_t moved;           /* grow_plan: how far blocks move */
+    uint64_t max_bytes;      /* of a heap that plan refuses since it is larger; 0: it is not */
 } wh_plan;
 
 /*   wh_status wh_X_reserve_plan(wh_X_ref *h, wh_reserve_plan *r, unsigned char *memory,
@@ -108,6 +109,7 @@ typedef struct wh_reserve_plan {
     uint64_t side_bytes;   /* the same, behind it */
     uint64_t side_of_unit; /* bytes of the side part that a unit needs */
     uint64_t units_at;     /* where the units begin */
+    uint64_t max_bytes;    /* as in wh_plan */
     uint64_t survey_at;    /* in the fixed part: a bit for each unit */
     uint64_t init_items;   /* as wh_plan's */
     uint64_t unit_items;   /* how much parallel work publish and withdraw have for a unit */

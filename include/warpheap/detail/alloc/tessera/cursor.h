@@ -426,11 +426,8 @@ WH_FN uint64_t *wh_tessera_span_at_(wh_tessera_core g, uint32_t k) {
  * slab by slab, by lanes that take turns, closing all cursors took 55 ms (8 GiB, H200). In a take.
  */
 WH_FN void wh_tessera_give_unused_(wh_tessera_core g, uint32_t shard, uint32_t c, uint32_t first,
-                                   uint32_t chunks, uint32_t of_slab) {
-    WH_NO_UNROLL
-    for (uint32_t k = 0; k < chunks; k += of_slab) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
-    }
+                                   uint32_t chunks) {
+    wh_tessera_forget_(g, first, chunks);
     WH_NO_UNROLL
     while (chunks != 0) { /* a first span goes over ends of words of the pool */
         const uint32_t rest = 64 - (first & 63), n = chunks < rest ? chunks : rest;
@@ -463,7 +460,7 @@ WH_FN_SLOW int wh_tessera_close_(const wh_tessera_core *g, uint32_t shard, uint3
         }
         if (slab < slabs) {
             wh_tessera_give_unused_(*g, shard, k % WH_TESSERA_CLASSES, first,
-                                    (slabs - slab) * cls.chunks, cls.chunks);
+                                    (slabs - slab) * cls.chunks);
         }
     }
     wh_tessera_end_take_(wh_tessera_shard_at_(*g, shard));

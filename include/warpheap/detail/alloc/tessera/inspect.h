@@ -293,9 +293,12 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         const uint64_t run_bytes = wh_tessera_spare_run_at_(g, chunk);
         largest = run_bytes > largest ? run_bytes : largest;
     }
-    wh_add_u64_relaxed(&s->live_blocks, live);
-    if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) { /* what is not live has been given back */
-        wh_add_u64_relaxed(&s->frees, 0 - live);
+    const uint64_t so_far = wh_fetch_add_u64_relaxed(&s->live_blocks, live) + live;
+    if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
+        /* What is not live has been given back: the least that any lane computes is the last one's.
+         * A kernel that died may have left blocks that nobody has counted. */
+        const uint64_t mallocs = wh_tessera_header_(g)->mallocs;
+        (void)wh_fetch_min_u64_relaxed(&s->frees, mallocs > so_far ? mallocs - so_far : 0);
     }
     wh_add_u64_relaxed(&s->used_bytes, used);
     (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
@@ -316,7 +319,6 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         }
         if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
             s->mallocs = wh_tessera_header_(g)->mallocs;
-            wh_add_u64_relaxed(&s->frees, s->mallocs - WH_UNKNOWN); /* it was that before */
         }
         s->n_classes = g.n_small;
     }
@@ -408,7 +410,11 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
                 return 3;
             }
         }
-        return 0;
+        const uint64_t behind = chunk + (tag >> 32); /* no chunk of a run lies behind its end */
+        return behind < g.n_chunks && !wh_veb_contains(wh_tessera_pool_(g), behind) &&
+                       wh_tessera_kind(*wh_tessera_tag_at_(g, (uint32_t)behind)) == WH_TESSERA_INNER
+                   ? 1
+                   : 0;
     }
     if (kind == WH_TESSERA_INNER) { /* behind another chunk of its run */
         const uint32_t before =
@@ -426,6 +432,32 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
                    : 0;
     }
     return 1; /* nobody's */
+}
+
+/* I1: what cursor `which` of all still holds is of slabs that know it. So no chunk is there that
+ * the pool has, too, or another cursor or a run. *where: the first such chunk. */
+WH_FN int wh_tessera_check_cursor_(wh_tessera_core g, uint32_t which, uint32_t *where) {
+    const uint32_t shard = which / WH_TESSERA_CLASSES, c = which % WH_TESSERA_CLASSES;
+    const wh_tessera_class cls = wh_tessera_header_(g)->classes[c];
+    const uint64_t span = wh_tessera_cursor_at_(g, shard, c)->span;
+    const uint32_t slots = wh_tessera_span_slots(span), position = wh_tessera_span_position(span);
+    *where = wh_tessera_span_first(span);
+    if (!wh_tessera_has_slots(span) || wh_tessera_is_closed(span)) {
+        return 1;
+    }
+    if (cls.slots == 0) { /* of no class that the heap has */
+        return 0;
+    }
+    for (uint32_t end = cls.slots < slots ? cls.slots : slots; end <= slots; end += cls.slots) {
+        wh_tessera_slab_view view;
+        if (position < end &&
+            (*where >= g.top || !wh_tessera_view_slab_(g, *where, &view) || view.end == 0 ||
+             wh_tessera_tag_class(view.tag) != c || wh_tessera_tag_shard(view.tag) != shard)) {
+            return 0;
+        }
+        *where += cls.chunks;
+    }
+    return 1;
 }
 
 /* I9, of a reserved heap: no list, and no hint, leads to an absent chunk. */
@@ -457,6 +489,12 @@ WH_FN void wh_tessera_check(wh_tessera_ref h, uint64_t i, uint64_t n, wh_report 
         const uint32_t broken = wh_tessera_check_chunk_(g, (uint32_t)k);
         if (broken != 0) {
             wh_report_error(r, broken, k);
+        }
+    }
+    for (uint64_t k = i; k < (uint64_t)g.n_shards * WH_TESSERA_CLASSES; k += n) {
+        uint32_t where;
+        if (!wh_tessera_check_cursor_(g, (uint32_t)k, &where)) {
+            wh_report_error(r, 1, where);
         }
     }
     if (g.reserved != 0) {

@@ -279,6 +279,15 @@ WH_FN_HOST uint32_t wh_tessera_n_shards_(uint64_t n_chunks, const wh_tessera_opt
     return n == 0 ? 1 : (uint32_t)n;
 }
 
+/* Chunks have numbers of 24 bits. Bytes of the largest heap, wherever its memory begins: a larger
+ * one would have memory that no block ever gets. */
+WH_FN_HOST uint64_t wh_tessera_max_bytes_(const wh_tessera_options *o, uint32_t n_sms,
+                                          uint32_t chunk_log2) {
+    const uint64_t n = WH_TESSERA_MAX_CHUNKS;
+    return wh_tessera_metadata_(n, wh_tessera_n_shards_(n, o, n_sms), chunk_log2) +
+           ((n + 2) << chunk_log2);
+}
+
 /* As many chunks as fit in *n_chunks bytes, behind their metadata and the first one's alignment: to
  * *n_chunks. Returns the offset of the first one. */
 WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh_tessera_options *o,
@@ -382,6 +391,11 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
     if (bytes < plan->min_bytes) {
         return WH_HEAP_TOO_SMALL;
     }
+    plan->max_bytes = wh_tessera_max_bytes_(o, n_sms, chunk_log2);
+    if (bytes > plan->max_bytes) {
+        return WH_BAD_ARGUMENT;
+    }
+    plan->max_bytes = 0;
     uint64_t n = bytes;
     const uint64_t first = wh_tessera_fit_chunks_(memory, o, n_sms, chunk_log2, &n);
     const uint32_t n_shards = wh_tessera_n_shards_(n, o, n_sms);

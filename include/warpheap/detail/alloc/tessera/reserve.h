@@ -66,6 +66,18 @@ WH_FN_HOST void wh_tessera_place_(wh_reserve_plan *r, uint64_t n_units, uint32_t
     r->units_at = wh_round_up(r->fixed_bytes + r->side_bytes, r->unit_bytes);
 }
 
+/* Bytes of the largest reservation: max_bytes_ in whole units. r: unit_bytes and granule are known.
+ */
+WH_FN_HOST uint64_t wh_tessera_max_reserve_(const wh_reserve_plan *r, const wh_tessera_options *o,
+                                            uint32_t n_sms, uint32_t chunk_log2) {
+    const uint64_t n_units = WH_TESSERA_MAX_CHUNKS / (r->unit_bytes >> chunk_log2);
+    wh_reserve_plan most = *r;
+    const uint32_t n_shards =
+        wh_tessera_n_shards_(n_units * (r->unit_bytes >> chunk_log2), o, n_sms);
+    wh_tessera_place_(&most, n_units, n_shards, chunk_log2);
+    return most.units_at + (n_units + 1) * r->unit_bytes;
+}
+
 /* The contract's reserve_plan: r->granule is given. */
 WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan *r,
                                              unsigned char *memory, uint64_t bytes,
@@ -79,6 +91,11 @@ WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan 
     r->unit_bytes = wanted > r->granule ? wanted : r->granule;
     r->unit_bytes = r->unit_bytes > chunk ? r->unit_bytes : chunk;
     const uint64_t of_unit = r->unit_bytes >> chunk_log2, most = WH_TESSERA_MAX_CHUNKS / of_unit;
+    r->max_bytes = wh_tessera_max_reserve_(r, o, n_sms, chunk_log2);
+    if (bytes > r->max_bytes) {
+        return WH_BAD_ARGUMENT;
+    }
+    r->max_bytes = 0;
     uint64_t units = bytes / r->unit_bytes < most ? bytes / r->unit_bytes : most;
     units = units != 0 ? units : 1;
     uint32_t n_shards = 1;

@@ -13,7 +13,10 @@
  * holds while no chunks and no slots of large classes come back: every free that has returned some
  * has counted an event. It is set under X1 (oom.h), whose step (3) looks at the list of the one
  * class that the request is of, and whose step (4) is a search for the run. So it holds for
- * requests of that class; if the class is NO_CLASS, of no class
+ * requests of that class; if the class is NO_CLASS, of no class. A verdict of an alignment of more
+ * than a chunk says that no place of that alignment has so many free chunks. It holds for requests
+ * of no class that have the alignment or a larger one, and for runs that are so long that such a
+ * place lies in each
  *
  * Progress  a warp searches the pool without the lock, again only if another take got part of what
  *         it had found. While one warp has the lock the others look at it; that one waits for
@@ -80,10 +83,50 @@ WH_FN void wh_tessera_tag_runs_(wh_tessera_core g, uint32_t run, uint32_t chunks
     }
 }
 
+/* Whether chunks [first, first + n) are all in the pool. */
+WH_FN int wh_tessera_are_free_(wh_veb pool, uint64_t first, uint64_t n) {
+    wh_assert_internal(n != 0 && first + n <= pool.n);
+    WH_NO_UNROLL
+    for (uint64_t w = first >> 6; w <= (first + n - 1) >> 6; w++) {
+        const uint64_t part = wh_veb_part_(w, first, n);
+        if ((wh_load_u64_relaxed(wh_veb_word(pool, w)) & part) != part) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The first of `keep` free chunks at the last multiple of align (more than a chunk) that has so
+ * many, or NONE: each lane of mask looks at a place at a time. Claims nothing. */
+WH_FN_SLOW uint64_t wh_tessera_find_aligned_(const wh_tessera_core *g, wh_mask mask, uint64_t keep,
+                                             uint64_t align) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && wh_is_pow2(align) && keep != 0);
+    const uint64_t base = (uint64_t)(uintptr_t)g->base;
+    const uint32_t step_log2 = wh_log2_floor(align >> g->chunk_log2);
+    const uint64_t first = (wh_round_up(base, align) - base) >> g->chunk_log2;
+    const uint64_t places = first + keep <= g->top ? ((g->top - keep - first) >> step_log2) + 1 : 0;
+    const uint32_t lanes = wh_popc32(mask);
+    uint64_t found = WH_VEB_NONE;
+    WH_NO_UNROLL
+    for (uint64_t k = 0; k < places && found == WH_VEB_NONE; k += lanes) {
+        const uint64_t place = k + wh_mask_rank(mask);
+        const uint64_t at =
+            place < places ? first + ((places - 1 - place) << step_log2) : WH_VEB_NONE;
+        const wh_mask some = wh_ballot(
+            mask, at != WH_VEB_NONE && wh_tessera_are_free_(wh_tessera_pool_(*g), at, keep));
+        if (some != 0) {
+            found = wh_shfl_u64(mask, at, wh_mask_leader(some));
+        }
+    }
+    wh_fence(); /* as find_run_together: what is read next is read later */
+    return found;
+}
+
 /* A run in the pool for lane `owner` of mask: chunks in a row, of which some multiple of align (a
- * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere. All lanes
- * of mask, with the same arguments; they search together, and the owner claims: an owner that comes
- * too late searches again. Returns the run's address; 0: the pool had no such run. */
+ * power of two) starts `keep`; it keeps these. First in words below `end`, then anywhere, at last
+ * at the one place of a row that is just long enough. All lanes of mask, with the same arguments;
+ * they search together, and the owner claims: an owner that comes too late searches again. Returns
+ * the run's address; 0: the pool had no such run. */
 WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
                                          uint32_t shard, uint64_t end, uint64_t chunks,
                                          uint64_t keep, uint64_t align) {
@@ -99,21 +142,26 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
         if (first == WH_VEB_NONE) {
             first = wh_veb_find_run_together(pool, mask, chunks, all);
         }
+        uint64_t n = chunks;
+        if (first == WH_VEB_NONE && keep < chunks) {
+            n = keep;
+            first = wh_tessera_find_aligned_(g, mask, keep, align);
+        }
         if (first == WH_VEB_NONE) {
             return 0;
         }
         uint64_t got = 0;
         if (wh_lane_id() == owner) {
             wh_tessera_begin_take_(own);
-            if (wh_veb_claim_range(pool, first, chunks)) {
+            if (wh_veb_claim_range(pool, first, n)) {
                 const uint64_t address = (uint64_t)(uintptr_t)g->base + (first << g->chunk_log2);
                 const uint64_t start =
                     first + ((wh_round_up(address, align) - address) >> g->chunk_log2);
                 if (start > first) {
                     wh_veb_insert_range(pool, first, start - first);
                 }
-                if (WH_PLANT(tessera_run_rest, start + keep < first + chunks, 0)) { /* I1 */
-                    wh_veb_insert_range(pool, start + keep, first + chunks - (start + keep));
+                if (WH_PLANT(tessera_run_rest, start + keep < first + n, 0)) { /* I1 */
+                    wh_veb_insert_range(pool, start + keep, first + n - (start + keep));
                 }
                 got = (uint64_t)(uintptr_t)wh_tessera_make_run_(*g, start, keep, 0, 1);
             }
@@ -127,6 +175,15 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
 }
 
 #define WH_TESSERA_WAIT 1u /* no address of a run: look again */
+
+/* What a request is to verdicts: its large class, NO_CLASS, or, of an alignment of more than a
+ * chunk, a number in between that grows with the alignment. */
+#define WH_TESSERA_ALIGNED (WH_TESSERA_ALL - 1)
+WH_HD uint32_t wh_tessera_request_(const wh_tessera_core *g, uint32_t c, uint64_t align) {
+    const uint64_t step = align >> g->chunk_log2;
+    wh_assert_internal(step <= 1 || c == WH_TESSERA_NO_CLASS);
+    return step > 1 ? WH_TESSERA_ALIGNED + wh_log2_floor(step) : c;
+}
 
 /* A verdict: X2. */
 WH_HD uint64_t wh_tessera_verdict_(uint64_t events, uint32_t c, uint64_t chunks) {
@@ -204,18 +261,24 @@ WH_FN_SLOW uint64_t wh_tessera_run_locked_(const wh_tessera_core *g, wh_mask mas
                  wh_tessera_total_(mask, wh_tessera_part_(*g, mask, WH_TESSERA_EVENTS)));
     if (owns) {
         wh_store_u64_release(&wh_tessera_header_(*g)->run_verdict,
-                             wh_tessera_verdict_(known, c, chunks));
+                             wh_tessera_verdict_(known, wh_tessera_request_(g, c, align), keep));
     }
     return 0;
 }
 
-/* Whether a verdict says that there is no run of so many chunks, nor a slot of class c (or
- * NO_CLASS). X2. All lanes of mask; each lane for itself. */
-WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint32_t c, uint64_t chunks) {
+/* Whether a verdict says that there is no run of `keep` chunks for a request (request_). X2. All
+ * lanes of mask; each lane for itself. */
+WH_FN int wh_tessera_no_run_(wh_tessera_core g, wh_mask mask, uint32_t request, uint64_t keep) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     const uint64_t verdict = wh_load_u64_acquire(&wh_tessera_header_(g)->run_verdict);
-    const int fits = (verdict & 0xffffff) != 0 && chunks >= (verdict & 0xffffff) &&
-                     (c == WH_TESSERA_NO_CLASS || c == (verdict >> 24 & 127));
+    const uint32_t of = (uint32_t)(verdict >> 24) & 127;
+    uint64_t least = verdict & 0xffffff;
+    int fits = least != 0 && (request >= WH_TESSERA_ALL || request == of);
+    if (of >= WH_TESSERA_ALL && of != WH_TESSERA_NO_CLASS &&
+        (request < of || request == WH_TESSERA_NO_CLASS)) { /* in so many lies such a place */
+        least += ((uint64_t)1 << (of - WH_TESSERA_ALIGNED)) - 1;
+    }
+    fits = fits && keep >= least;
     return wh_any(mask, fits) &&
            (wh_tessera_total_(mask, wh_tessera_part_(g, mask, WH_TESSERA_EVENTS)) ^ verdict >> 31)
                    << 31 ==
@@ -264,10 +327,10 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
     const uint64_t chunks = keep + extra;
     void *p = NULL;
-    int need = n != 0 && keep <= g->n_chunks && chunks <= g->n_chunks;
-    if (wh_tessera_no_run_(*g, mask, c,
-                           need ? chunks : 0)) { /* without disturbing other searches */
-        need = 0;
+    const uint32_t request = wh_tessera_request_(g, c, align);
+    int need = n != 0 && keep <= g->n_chunks;
+    if (wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
+        need = 0; /* without disturbing other searches */
     }
     const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     if (need && extra == 0) {
@@ -327,7 +390,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
                 wh_backoff(attempt);
                 continue;
             }
-            const int no_run = wh_tessera_no_run_(*g, mask, c, is_owner ? chunks : 0);
+            const int no_run = wh_tessera_no_run_(*g, mask, request, is_owner ? keep : 0);
             const int locked =
                 is_owner && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
             if (wh_any(mask, locked)) { /* all lanes search for this one */

@@ -122,6 +122,16 @@ WH_FN void wh_tessera_return_slabs_(wh_tessera_core g, wh_tessera_shard *own, ui
     }
 }
 
+/* Chunks of slabs that the caller has taken all of are none's, before they go into the pool (P3): a
+ * second free that found the tag of a chunk behind a slab's first one would take for its slab what
+ * has become of the first. */
+WH_FN void wh_tessera_forget_(wh_tessera_core g, uint32_t chunk, uint32_t n) {
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < n; k++) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, chunk + k), WH_TESSERA_FREE);
+    }
+}
+
 /* The one word of a slab with this tag is all free: who still finds it so returns the slab. 1: it
  * was the caller. */
 WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard, uint32_t slab,
@@ -135,8 +145,9 @@ WH_FN_SLOW int wh_tessera_retire_one_(const wh_tessera_core *ref, uint32_t shard
     const int all = WH_PLANT(tessera_p1_retire, wh_cas_u64_acq_rel,
                              wh_cas_u64_relaxed)(at, empty, WH_TESSERA_GONE) == empty; /* P1, P4 */
     if (all) {
-        wh_tessera_return_slabs_(g, own, wh_tessera_tag_class(tag), slab,
-                                 wh_tessera_tag_chunks(tag));
+        const uint32_t chunks = wh_tessera_tag_chunks(tag);
+        wh_tessera_forget_(g, slab + 1, chunks - 1);
+        wh_tessera_return_slabs_(g, own, wh_tessera_tag_class(tag), slab, chunks);
     }
     wh_tessera_end_take_(own);
     return all;
@@ -285,7 +296,7 @@ WH_FN void wh_tessera_give_rest_(const wh_tessera_core *ref, uint32_t shard, uin
     const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(g, slab));
     const uint32_t slots = wh_tessera_tag_slots(tag, g.chunk_log2);
     if (from == 0) {
-        wh_store_u64_relaxed(wh_tessera_tag_at_(g, slab), WH_TESSERA_FREE);
+        wh_tessera_forget_(g, slab, wh_tessera_tag_chunks(tag));
         wh_tessera_return_slabs_(g, wh_tessera_shard_at_(g, shard), wh_tessera_tag_class(tag), slab,
                                  wh_tessera_tag_chunks(tag));
         return;

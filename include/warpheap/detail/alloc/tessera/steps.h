@@ -338,7 +338,8 @@ WH_FN_LINKED(void, wh_tessera_count_mallocs_,
             wh_add_u64_relaxed(&header->mallocs, high >> 24);
         }
         const uint64_t now = wh_fetch_add_u64_relaxed(&header->used, sum) + sum;
-        if (now > wh_load_u64_relaxed(&header->peak)) {
+        /* Frees of slots that nobody had (slabs.md) may bring the count below zero. */
+        if ((int64_t)now > 0 && now > wh_load_u64_relaxed(&header->peak)) {
             (void)wh_fetch_max_u64_relaxed(&header->peak, now);
         }
     }
