@@ -225,7 +225,7 @@ static wh_status reserve(wh_device *d, void **p, uint64_t bytes) {
     CUdeviceptr at = 0;
     /* A wish is a hint for the driver. It may refuse one that it cannot fulfil. */
     const CUdeviceptr wish = (CUdeviceptr)(uintptr_t)*p;
-    if (wish == 0 || c->driver.reserve(&at, bytes, 0, wish, 0) != CUDA_SUCCESS) {
+    if (wish != 0 && (cudaError_t)c->driver.reserve(&at, bytes, 0, wish, 0) != cudaSuccess) {
         at = 0;
     }
     const wh_status s =
