@@ -61,15 +61,16 @@ static wh_status refused(wh_status s, const wh_plan *plan, uint64_t bytes,
                           "with these options on this device (wh_heap_min_bytes)",
                           (unsigned long long)bytes, (unsigned long long)plan->min_bytes);
     }
+    char given[160];
+    whi_options_text(own, given, sizeof given);
     if (s == WH_BAD_ARGUMENT && plan->max_bytes != 0) {
         return whi_refuse(s,
                           "a heap of %llu bytes is too large: this allocator has numbers for %llu "
-                          "with these options; take larger chunks (chunk_bytes), or several heaps",
-                          (unsigned long long)bytes, (unsigned long long)plan->max_bytes);
+                          "with these options%s%s; take larger chunks, or several heaps",
+                          (unsigned long long)bytes, (unsigned long long)plan->max_bytes,
+                          given[0] != '\0' ? ", " : "", given);
     }
     if (s == WH_BAD_ARGUMENT) {
-        char given[160];
-        whi_options_text(own, given, sizeof given);
         return whi_refuse(s, "an option is out of its range (options.h, `warpheap info`): %s",
                           given);
     }
