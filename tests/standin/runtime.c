@@ -77,7 +77,7 @@ int standin_touch(int owner) {
     const cudaError_t was = last;
     const cudaError_t e = touch(owner == -2 ? current : owner);
     last = was; /* the runtime does not know of it */
-    return e;
+    return (int)e;
 }
 void standin_stray(void) {
     strays++;
