@@ -6,7 +6,7 @@
 #include "bench/driver/internal.h"
 #include "build_info.h"
 
-#define SECONDS_UNWRITTEN 5.0
+#define SECONDS_UNWRITTEN 1.0
 
 static void keep_rows(whi_bench *b);
 

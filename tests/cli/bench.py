@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[2]), "tools"))
 import rows as files  # noqa: E402 (of tools/)
@@ -885,6 +886,25 @@ def test_output(folder):
         check(f.read() == "0 1\n1 2\n", "the input is as it was")
 
 
+def test_ended_early(folder):
+    """Rows are in the file before the run is over; the header says that it is not."""
+    path = os.path.join(folder, "early.jsonl")
+    command = [PROGRAM, "bench", "--device", "sim", "--case", "kdtree", "--alloc", "bump",
+               "--threads", "3000,3001,3002,3003,3004,3005", "--json", path]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        text = ""
+        for _ in range(600):
+            time.sleep(0.1)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+            if text.count("\n") >= 2 or child.poll() is not None:
+                break
+        child.kill()
+    data = files.parse(text[:text.rfind("\n") + 1]) # the last line may be under way
+    check(len(data.rows) >= 1 and "error" in data.header, f"ended early: {text[:300]!r}")
+
+
 def test_schedule(folder):
     """What WH_SIM says of the schedule is in the results; a file of schedules that is not there."""
     path = os.path.join(folder, "schedule.jsonl")
@@ -929,6 +949,7 @@ def main():
         test_bad_requests(folder, names)
         test_nothing_to_measure()
         test_output(folder)
+        test_ended_early(folder)
         test_schedule(folder)
         test_small_heap()
         test_options(folder)
