@@ -6,16 +6,7 @@
 #include <vector>
 
 #include "../arena/players.h"
-
-static int failures;
-
-#define CHECK(condition)                                                \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                                 \
-        }                                                               \
-    } while (0)
+#include "check.h"
 
 enum { ROUNDS = 6, LAUNCHES = 8 };
 

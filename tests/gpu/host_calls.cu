@@ -7,15 +7,7 @@
 
 #include <warpheap/warpheap.h>
 
-static int failures;
-
-#define CHECK(condition)                                                \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                                 \
-        }                                                               \
-    } while (0)
+#include "check.h"
 
 static const unsigned THREADS = 1000;
 

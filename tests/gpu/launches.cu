@@ -7,15 +7,7 @@
 #define WH_OOM_TRAP
 #include <warpheap/warpheap.h>
 
-static int failures;
-
-#define CHECK(condition)                                                \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            failures++;                                                 \
-        }                                                               \
-    } while (0)
+#include "check.h"
 
 static const unsigned SHARED = 100u << 10; // more than a kernel has without asking
 
