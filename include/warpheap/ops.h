@@ -101,7 +101,7 @@ typedef struct wh_join_options {
     wh_join_kind kind;
     uint32_t key_bytes; /* 4 (the default) or 8 */
     wh_value_kind build_value, probe_value;
-    uint32_t page_bytes;             /* of a page; default 4096. 32 rows must fit */
+    uint32_t page_bytes;             /* of a page; default 16384. 32 rows must fit */
     uint64_t build_rows, probe_rows; /* of the tables to come, at most */
 } wh_join_options;
 
@@ -220,7 +220,7 @@ typedef struct wh_group_options {
     uint32_t key_bytes;    /* 4 (the default) or 8 */
     wh_group_value value;
     uint32_t aggregates; /* default WH_GROUP_COUNT. `paper`: 0 */
-    uint32_t page_bytes; /* of a page; default 4096. 32 rows must fit */
+    uint32_t page_bytes; /* of a page; default 16384. 32 rows must fit */
     uint64_t rows;       /* of the tables to come, at most */
 } wh_group_options;
 

@@ -13,7 +13,7 @@
 /* What an allocator must have to be built with operators. */
 #define OPS_CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
 
-#define DEFAULT_PAGE 4096u
+#define DEFAULT_PAGE 16384u
 #define MOST_HELD 64u
 
 /* Memory of a device, until all of it is let go. */

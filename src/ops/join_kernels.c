@@ -216,7 +216,8 @@ WH_KERNEL(drop_parts, join_args, a) {
 #define MOST_CHUNK 32768u
 #define LEAST_PAGES 4u /* of a tile */
 #define FEW_PAGES 4u
-#define MOST_FIRST 16u
+#define FIRST_LOG2 2u
+#define MOST_FIRST 64u
 
 typedef wh_status (*kernel_fn)(const wh_launch *launch, const join_args *args);
 
@@ -235,12 +236,13 @@ static wh_status start(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 
 /* Of layouts, as sorted_at and table_here have them. */
 static uint32_t tile_bytes(const whi_join *j) {
-    return sorted_bytes(most_split(j), tile_rows_bytes(j));
+    return (sorted_bytes(most_split(j), 1u << j->tile_log2, tile_rows_bytes(j)) + 15) & ~15u;
 }
 
 static uint32_t table_bytes(const whi_join *j) {
-    const uint32_t bytes =
-        (j->key_bytes + 4 + 2) * j->chunk + (4u << j->heads_log2) + j->range / 8 + 4 * TABLE_WORDS;
+    const uint32_t bytes = (j->key_bytes + 4 + 2) * j->chunk + (4u << j->heads_log2) +
+                           j->range / 8 + 4 * TABLE_WORDS +
+                           8 * (pages_of(j, j->chunk) + pages_of(j, j->range));
     return (bytes + 15) & ~15u;
 }
 
@@ -348,7 +350,7 @@ static void size_table(whi_join *j, uint32_t most_bytes) {
 
 /* Pages of a part's first group: all, if there are few, so that nobody waits for more. */
 static uint32_t first_group(uint32_t expected) {
-    const uint32_t some = expected / 16 < MOST_FIRST ? expected / 16 : MOST_FIRST;
+    const uint32_t share = expected >> FIRST_LOG2, some = share < MOST_FIRST ? share : MOST_FIRST;
     const uint32_t few = expected < FEW_PAGES ? expected : FEW_PAGES;
     return some > few ? some : few;
 }
@@ -358,16 +360,20 @@ static void size_parts(const whi_join *j, const whi_side *side, whi_parts *s) {
     s->page_log2 = j->part_page_log2;
     s->page_bytes = (j->key_bytes + 4) << j->part_page_log2;
     s->ahead = j->is_paged ? first_group(pages >> log2) : 0;
-    /* as ask_for_group has it: a part may have a quarter more than it needs, or its first group */
-    s->most = pages + (j->is_paged ? pages / 4 + 2 : 0) + ((1 + s->ahead) << log2);
+    /* as ask_for_group has it: a part may have half more than it needs, or its first group */
+    s->most = pages + (j->is_paged ? (pages >> GROW_LOG2) + 2 : 0) + ((1 + s->ahead) << log2);
+}
+
+/* Pages of parts: a tile has some. */
+static void size_pages(whi_join *j) {
+    while (PART_THREADS * TILE_WORDS_EACH >> j->part_page_log2 < LEAST_PAGES * j->key_bytes / 4) {
+        j->part_page_log2--;
+    }
 }
 
 /* Levels of parts, and tiles: whole pages, but no more than a warp brings at a time. */
 static void size_levels(whi_join *j, uint32_t most_bytes) {
     const uint32_t words = j->key_bytes / 4;
-    while (PART_THREADS * TILE_WORDS_EACH >> j->part_page_log2 < LEAST_PAGES * words) {
-        j->part_page_log2--;
-    }
     j->tile_log2 = j->part_page_log2;
     while (PART_THREADS * TILE_WORDS_EACH >> j->tile_log2 >= 2 * words &&
            j->tile_log2 < j->part_page_log2 + TILE_PAGES_LOG2) {
@@ -399,6 +405,7 @@ static wh_status join_size(wh_device *device, whi_join *j) {
     j->is_sim = info->target == WH_TARGET_SIM;
     j->threads = THREADS;
     j->part_threads = PART_THREADS;
+    size_pages(j);
     size_table(j, info->shared_bytes);
     size_levels(j, info->shared_bytes);
     wh_status s;

@@ -8,8 +8,9 @@
  *         after which all rows of the tile have places, and given back then. Tiles are whole pages
  */
 
-WH_FN OF(row) OF(row_of_part)(const whi_parts *s, uint32_t p, uint32_t i) {
-    const unsigned char *page = page_in_order(s, s->first[p] + (i >> s->page_log2));
+/* Row i of a tile, whose pages are in `pages`. */
+WH_FN OF(row) OF(row_of_tile)(const whi_parts *s, const sorted_tile *t, uint32_t i) {
+    const unsigned char *page = (const unsigned char *)(uintptr_t)t->pages[i >> s->page_log2];
     return OF(row_of_page)(page, s->page_log2, i & ((1u << s->page_log2) - 1));
 }
 
@@ -35,6 +36,11 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     if (me == 0) {
         t->words[TILE_FAILED] = 0;
     }
+    if (j->level != 0 && me << s->level[0].page_log2 < n) {
+        const uint32_t first =
+            s->level[0].first[from->part] + (from->first >> s->level[0].page_log2);
+        t->pages[me] = (uint64_t)(uintptr_t)page_in_order(&s->level[0], first + me);
+    }
     WH_PLANT(partition_b1_cleared, wh_syncthreads(), (void)0);
     if (j->level == 0) {
         for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
@@ -45,7 +51,7 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
     } else {
         for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
             if (me + k * threads < n) {
-                r[k] = OF(row_of_part)(&s->level[0], from->part, from->first + me + k * threads);
+                r[k] = OF(row_of_tile)(&s->level[0], t, me + k * threads);
             }
         }
     }
@@ -61,6 +67,7 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
         if (me + k * threads < n) {
             const uint32_t p = OF(digit_of)(to, r[k].key);
             const uint32_t at = t->start[p] + (rank[k / 2] >> k % 2 * 16 & 0xffff);
+            t->part[at] = (uint16_t)p;
             OF(row_to_page)(t->rows, j->tile_log2, at, r[k]);
         }
     }
@@ -75,13 +82,19 @@ typedef struct OF(sorted_row) {
 
 WH_FN OF(sorted_row)
     OF(sorted_row_at)(const whi_join *j, const whi_parts *to, const sorted_tile *t, uint32_t i) {
+    const uint32_t p = t->part[i];
+    const tile_run run = t->run[p];
     OF(sorted_row) r;
     r.row = OF(row_of_page)(t->rows, j->tile_log2, i);
-    const uint32_t p = OF(digit_of)(to, r.row.key), here = t->here[p];
-    const int has = WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE;
-    const uint64_t place = has ? place_of(t, p, i - t->start[p]) : 0;
-    r.page = has ? page_of_number(to, (uint32_t)(place >> to->page_log2)) : NULL;
-    r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
+    r.page = run.page;
+    r.in_page = run.first + i;
+    if (i >= run.end) { /* few */
+        const uint32_t here = t->here[p];
+        const int has = WH_PLANT(partition_placed, here != TILE_PLACED, 1) && here != TILE_NOWHERE;
+        const uint64_t place = has ? place_of(t, p, i - t->start[p]) : 0;
+        r.page = has ? page_of_number(to, (uint32_t)(place >> to->page_log2)) : NULL;
+        r.in_page = (uint32_t)place & ((1u << to->page_log2) - 1);
+    }
     return r;
 }
 
@@ -152,9 +165,12 @@ OPS_KERNEL(partition, join_args, a) {
             place_counted(to, &t, base);
         } else {
             place_tile(&a.heap, to, &t, base, placed);
+            is_full = t.words[TILE_FAILED] != 0;
+            if (j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
+                free_tile(&a.heap, &s->level[0], &from); /* T1; other warps write meanwhile */
+            }
         }
         OF(write_tile)(j, to, &t, from.n);
-        is_full = t.words[TILE_FAILED] != 0;
         for (uint32_t p = wh_thread_in_block(); p / 32 < words; p += wh_block_threads()) {
             const uint32_t here = p < 1u << to->log2 ? t.here[p] : TILE_PLACED;
             const int is_over = WH_PLANT(partition_over, is_full, 1);
@@ -162,9 +178,6 @@ OPS_KERNEL(partition, join_args, a) {
             if (p % 32 == 0) {
                 placed[p / 32] = WH_PLANT(partition_bits, has, 0);
             }
-        }
-        if (j->is_paged && j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
-            free_tile(&a.heap, &s->level[0], &from); /* T1 */
         }
         k += WH_PLANT(partition_stay, is_full, 0) ? 0 : 1;
         tile = tile_of_block(tiles, k);

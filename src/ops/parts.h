@@ -19,7 +19,7 @@
  *
  * Progress: a lane waits only for one that is bringing pages, which waits for nobody. It waits not
  * inside a loop of its own, but in rounds of its warp, which bring before they wait.
- * Cost: a part of n rows has as many groups as double it every three or so, of up to MOST_BROUGHT
+ * Cost: a part of n rows has as many groups as make it half larger each, of up to MOST_BROUGHT
  * pages, which the lanes of a warp ask for at once; a group's first taker is the only one that
  * waits for them all. Pages that a part has too many go back with it.
  */
@@ -45,6 +45,10 @@
 #define TILE_PAGES_LOG2 2u
 #endif
 #define MOST_BROUGHT (BRING_LANES * BRING_ROUNDS)
+#define TILE_PAGES (1u << TILE_PAGES_LOG2)
+
+/* A part's next group is as large as what it has, shifted by so much. */
+#define GROW_LOG2 1u
 
 /* Instead of rows at a place: the part's rows need none, or have got none. */
 #define TILE_PLACED UINT32_MAX
@@ -53,31 +57,47 @@
 /* Words of a block's shared memory. */
 enum { TILE_FAILED, TILE_WORDS };
 
+/* Rows of a tile that are next to each other: row i of the sorted tile, if it is below `end`, is
+ * row first + i of the page. */
+typedef struct tile_run {
+    unsigned char *page;
+    uint32_t first, end;
+} tile_run;
+
 /* A tile of rows, in order of their parts. All shared; of each part: */
 typedef struct sorted_tile {
     uint64_t *sums;      /* block.h */
+    uint64_t *pages;     /* that the tile's rows come from, TILE_PAGES */
+    tile_run *run;       /* its first rows, as many as are in one page; its rows begin there */
     uint64_t *at, *more; /* places of its first row, and of the first one in a new group */
     uint32_t *here;      /* rows at `at`; or as above */
     uint32_t *counts;    /* rows */
     uint32_t *start;     /* where they begin */
     uint32_t *words;
+    uint16_t *part;      /* of each row of the sorted tile */
     unsigned char *rows; /* as in a page of the tile's size */
 } sorted_tile;
 
-WH_HD uint32_t sorted_bytes(uint32_t parts, uint32_t rows_bytes) {
-    return 8 * WH_BLOCK_SCAN_WORDS + (16 + 12) * parts + 4 * TILE_WORDS + 4 + rows_bytes;
+/* For a tile of n rows, which take so many bytes. */
+WH_HD uint32_t sorted_bytes(uint32_t parts, uint32_t n, uint32_t rows_bytes) {
+    return 8 * (WH_BLOCK_SCAN_WORDS + TILE_PAGES) +
+           ((uint32_t)sizeof(tile_run) + 8 + 8 + 12) * parts + 4 * TILE_WORDS + 4 + 2 * n +
+           rows_bytes;
 }
 
 WH_FN sorted_tile sorted_at(void *memory, uint32_t parts, uint32_t rows_bytes) {
     sorted_tile t;
     t.rows = (unsigned char *)memory;
     t.sums = (uint64_t *)(void *)(t.rows + rows_bytes);
-    t.at = t.sums + WH_BLOCK_SCAN_WORDS;
+    t.pages = t.sums + WH_BLOCK_SCAN_WORDS;
+    t.run = (tile_run *)(void *)(t.pages + TILE_PAGES);
+    t.at = (uint64_t *)(void *)(t.run + parts);
     t.more = t.at + parts;
     t.here = (uint32_t *)(void *)(t.more + parts);
     t.counts = t.here + parts;
     t.start = t.counts + parts;
     t.words = t.start + parts;
+    t.part = (uint16_t *)(void *)(t.words + TILE_WORDS);
     return t;
 }
 
@@ -99,6 +119,24 @@ WH_FN uint64_t place_of(const sorted_tile *t, uint32_t p, uint32_t i) {
     return WH_PLANT(parts_places, i < here, i <= here) ? t->at[p] + i : t->more[p] + (i - here);
 }
 
+WH_FN unsigned char *page_of_number(const whi_parts *s, uint32_t number) {
+    return s->memory != NULL ? s->memory + (uint64_t)number * s->page_bytes : s->page[number];
+}
+
+/* The rows of a part that are in one page, as far as they have places. */
+WH_FN void note_run(const whi_parts *s, const sorted_tile *t, uint32_t p) {
+    const uint32_t here = t->here[p], start = t->start[p], room = 1u << s->page_log2;
+    tile_run run = {NULL, 0, 0};
+    if (here != TILE_PLACED && here != TILE_NOWHERE && here != 0) {
+        const uint32_t first = (uint32_t)t->at[p] & (room - 1);
+        const uint32_t n = here < room - first ? here : room - first;
+        run.page = page_of_number(s, (uint32_t)(t->at[p] >> s->page_log2));
+        run.first = first - start;
+        run.end = start + n;
+    }
+    t->run[p] = run;
+}
+
 /* What a lane is to bring for a part whose cursor it has found full. */
 typedef struct group_ask {
     uint64_t old; /* cursor */
@@ -114,7 +152,7 @@ typedef struct group_ask {
 WH_FN void ask_for_group(const whi_parts *s, uint32_t rows, uint64_t old, group_ask *ask) {
     const uint32_t number = wh_high_u32(old), room = 1u << s->page_log2;
     const uint32_t pages = number != 0 ? s->ordinal[number - 1] + 1 : 0; /* P2 */
-    uint32_t want = pages != 0 ? pages / 4 : s->ahead;
+    uint32_t want = pages != 0 ? pages >> GROW_LOG2 : s->ahead;
     ask->old = old;
     ask->rows = rows;
     ask->need = (rows + room - 1) >> s->page_log2;
@@ -255,6 +293,9 @@ WH_FN void place_tile(const wh_heap_ref *heap, const whi_parts *s, const sorted_
     } else if (ask.need != 0) {
         t->more[p] = (uint64_t)ask.number << s->page_log2;
     }
+    if (has_part) {
+        note_run(s, t, p);
+    }
     WH_PLANT(parts_b1_placed, wh_syncthreads(), (void)0);
 }
 
@@ -265,6 +306,7 @@ WH_FN void place_counted(const whi_parts *s, const sorted_tile *t, uint32_t base
         t->here[p] = t->counts[p];
         t->at[p] = ((uint64_t)s->first[base + p] << s->page_log2) +
                    wh_fetch_add_u64_relaxed(&s->cursor[base + p], t->counts[p]);
+        note_run(s, t, p);
     }
     wh_syncthreads();
 }

@@ -7,12 +7,15 @@
  * and all, so that it can go on from there. Nothing is put out twice, or lost.
  *
  * C1      chains: heads and next, written between barriers, by exchange; then read alone
+ * C3      build_pages, probe_pages: where the chunk's, and the unit's pages are: written between
+ *         barriers, then read alone; found anew where the block goes on, as pages may have moved
  * C2      seen[k]: rows 32 k.. of the unit that have found a partner: of the warp that takes them
  */
 
 /* Shared memory. */
 typedef struct OF(table) {
     KEY *keys;
+    uint64_t *build_pages, *probe_pages;
     uint32_t *values, *heads, *seen, *words;
     uint16_t *next;
 } OF(table);
@@ -20,12 +23,21 @@ typedef struct OF(table) {
 WH_FN OF(table) OF(table_here)(const whi_join *j) {
     OF(table) t;
     t.keys = (KEY *)wh_shared();
-    t.values = (uint32_t *)(void *)(t.keys + j->chunk);
+    t.build_pages = (uint64_t *)(void *)(t.keys + j->chunk); /* chunks are of 8 rows */
+    t.probe_pages = t.build_pages + pages_of(j, j->chunk);
+    t.values = (uint32_t *)(void *)(t.probe_pages + pages_of(j, j->range));
     t.heads = t.values + j->chunk;
     t.seen = t.heads + (1u << j->heads_log2);
     t.words = t.seen + j->range / 32;
     t.next = (uint16_t *)(void *)(t.words + TABLE_WORDS);
     return t;
+}
+
+/* Row i of a part, of whose pages those from row `first` on are in `pages`. C3 */
+WH_FN OF(row) OF(row_found)(const whi_parts *s, const uint64_t *pages, uint32_t first, uint32_t i) {
+    const uint32_t k = (i >> s->page_log2) - (first >> s->page_log2);
+    return OF(row_of_page)((const unsigned char *)(uintptr_t)pages[k], s->page_log2,
+                           i & ((1u << s->page_log2) - 1));
 }
 
 /* Rows of the build table's part for the chunk, n from `first` on, that are the caller's: those
@@ -34,14 +46,14 @@ typedef struct OF(rows_ahead) {
     OF(row) row[ROWS_AHEAD];
 } OF(rows_ahead);
 
-WH_FN OF(rows_ahead)
-    OF(ask_for_rows)(const whi_parts *s, uint32_t part, uint32_t first, uint32_t n, uint32_t i) {
+WH_FN OF(rows_ahead) OF(ask_for_rows)(const whi_parts *s, const OF(table) * t, uint32_t first,
+                                      uint32_t n, uint32_t i) {
     OF(rows_ahead) r;
     memset(&r, 0, sizeof r);
     for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
         const uint32_t at = i + k * wh_block_threads();
         if (at < n) {
-            r.row[k] = OF(row_of_part)(s, part, first + at);
+            r.row[k] = OF(row_found)(s, t->build_pages, first, first + at);
         }
     }
     return r;
@@ -54,13 +66,15 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
     const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
     const uint32_t n = rows < j->chunk ? rows : j->chunk;
-    /* asked for before the first one is used */
-    OF(rows_ahead) r = OF(ask_for_rows)(s, u->part, first, n, wh_thread_in_block());
+    find_pages(s, u->part, first, first + n, t->build_pages);
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
     }
     WH_PLANT(probe_c1_cleared, wh_syncthreads(), (void)0);
+    WH_NO_UNROLL
     for (uint32_t i = wh_thread_in_block(); i < n; i += ROWS_AHEAD * threads) {
+        /* asked for before the first one is used */
+        const OF(rows_ahead) r = OF(ask_for_rows)(s, t, first, n, i);
         for (uint32_t k = 0; k < ROWS_AHEAD; k++) {
             const uint32_t at = i + k * threads;
             if (at < n) {
@@ -70,7 +84,6 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
                     (uint16_t)wh_shared_exchange_u32(&t->heads[OF(chain_of)(j, r.row[k].key)], at);
             }
         }
-        r = OF(ask_for_rows)(s, u->part, first, n, i + ROWS_AHEAD * threads);
     }
     WH_PLANT(probe_c1_filled, wh_syncthreads(), (void)0);
 }
@@ -152,11 +165,12 @@ WH_FN uint32_t OF(match)(const OF(table) * t, KEY key, uint32_t at) {
 }
 
 /* The caller's row of the step that begins with row `step`. */
-WH_FN OF(row) OF(row_of_step)(const whi_join *j, const unit *u, uint32_t step) {
+WH_FN OF(row)
+    OF(row_of_step)(const whi_join *j, const OF(table) * t, const unit *u, uint32_t step) {
     const uint32_t i = step + wh_lane_id();
     OF(row) r;
     memset(&r, 0, sizeof r);
-    return i < u->end ? OF(row_of_part)(last_level(j, &j->side[1]), u->part, i) : r;
+    return i < u->end ? OF(row_found)(last_level(j, &j->side[1]), t->probe_pages, u->first, i) : r;
 }
 
 /* The rows of a step against the chunk, r the caller's; 0: a page is full. All lanes of a warp. */
@@ -242,7 +256,7 @@ WH_FN int OF(run_steps)(const whi_join *j, probe_mode mode, const OF(table) * t,
     const uint32_t threads = wh_block_threads();
     OF(row) next[STEPS_AHEAD]; /* asked for before this step's are looked up */
     for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
-        next[k] = OF(row_of_step)(j, u, w->step + k * threads);
+        next[k] = OF(row_of_step)(j, t, u, w->step + k * threads);
     }
     WH_NO_UNROLL
     while (w->step < u->end) {
@@ -250,7 +264,7 @@ WH_FN int OF(run_steps)(const whi_join *j, probe_mode mode, const OF(table) * t,
         for (uint32_t k = 1; k < STEPS_AHEAD; k++) {
             next[k - 1] = next[k];
         }
-        next[STEPS_AHEAD - 1] = OF(row_of_step)(j, u, w->step + STEPS_AHEAD * threads);
+        next[STEPS_AHEAD - 1] = OF(row_of_step)(j, t, u, w->step + STEPS_AHEAD * threads);
         const int is_done = mode != PROBE_SEEN || u->phase == 0
                                 ? OF(probe_step)(j, mode, t, u, w, r)
                                 : OF(unmatched_step)(j, t, u, w, r);
@@ -340,6 +354,7 @@ WH_FN void OF(begin_unit)(const whi_join *j, probe_mode mode, const OF(table) * 
     if (me == 0) {
         t->words[TABLE_ROWS] = WH_PLANT(probe_rows, 0, t->words[TABLE_ROWS]);
     }
+    find_pages(last_level(j, &j->side[1]), u->part, u->first, u->end, t->probe_pages);
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
     if (mode == PROBE_SEEN) {
@@ -367,6 +382,7 @@ WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
 /* Goes on where the block has stopped. */
 WH_FN void OF(go_on)(const whi_join *j, const OF(table) * t, unit *u, OF(worker) * w) {
     restore(j, u, &w->step, &w->at);
+    find_pages(last_level(j, &j->side[1]), u->part, u->first, u->end, t->probe_pages); /* C3 */
     OF(turn_to_list)(w, list_of(j, u->phase));
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {

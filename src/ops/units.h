@@ -32,13 +32,23 @@ WH_FN const whi_parts *last_level(const whi_join *j, const whi_side *s) {
     return &s->level[j->levels - 1];
 }
 
-WH_FN unsigned char *page_of_number(const whi_parts *s, uint32_t number) {
-    return s->memory != NULL ? s->memory + (uint64_t)number * s->page_bytes : s->page[number];
-}
-
 /* The page that is entry k of all parts' pages. */
 WH_FN unsigned char *page_in_order(const whi_parts *s, uint32_t k) {
     return page_of_number(s, s->memory != NULL ? k : s->order[k]);
+}
+
+/* Pages of a part, at most, that so many rows in a row are in. */
+WH_HD uint32_t pages_of(const whi_join *j, uint32_t rows) {
+    return (rows >> j->part_page_log2) + 2;
+}
+
+/* Where the pages of a part's rows first.. end - 1 are. All threads. probe.h's C3 */
+WH_FN void find_pages(const whi_parts *s, uint32_t p, uint32_t first, uint32_t end, uint64_t *to) {
+    const uint32_t from = first >> s->page_log2;
+    for (uint32_t k = from + wh_thread_in_block(); k << s->page_log2 < end;
+         k += wh_block_threads()) {
+        to[k - from] = (uint64_t)(uintptr_t)page_in_order(s, s->first[p] + k);
+    }
 }
 
 WH_FN uint64_t parts_for(uint32_t n, uint32_t each) {
@@ -277,8 +287,8 @@ WH_FN void restore(const whi_join *j, unit *u, uint32_t *step, uint32_t *at) {
 /* --- order -------------------------------------------------------------------------------------
  */
 
-/* Parts that a thread looks at before it writes what it has seen of the first one. */
-#define PARTS_AHEAD 8u
+/* Parts that a thread looks at in a round, in a row. */
+#define PARTS_AHEAD 4u
 
 /* Rows of a part of a level that is not paged. */
 WH_FN uint32_t counted_rows(const whi_join *j, const whi_parts *s, uint32_t p) {
@@ -293,85 +303,68 @@ WH_FN uint32_t counted_rows(const whi_join *j, const whi_parts *s, uint32_t p) {
     return rows;
 }
 
-/* Rows of parts p, p + 1.. up to `end`, and pages that they have. */
-WH_FN void measure_parts(const whi_join *j, const whi_parts *s, uint32_t p, uint32_t end) {
-    uint32_t rows[PARTS_AHEAD], pages[PARTS_AHEAD], fill[PARTS_AHEAD];
+/* Rows of parts, and pages that they have. */
+typedef struct measured {
+    uint32_t rows[PARTS_AHEAD], pages[PARTS_AHEAD];
+} measured;
+
+/* Of parts p, p + 1.. */
+WH_FN measured measure_parts(const whi_join *j, const whi_parts *s, uint32_t p) {
+    const uint32_t n = parts_in(s);
+    uint32_t fill[PARTS_AHEAD];
+    measured m;
     for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
-        const uint64_t cursor = j->is_paged && p + k < end ? s->cursor[p + k] : 0;
+        const uint64_t cursor = j->is_paged && p + k < n ? s->cursor[p + k] : GROUP_FULL;
         fill[k] = wh_low_u32(cursor);
-        pages[k] = wh_high_u32(cursor);
+        m.pages[k] = wh_high_u32(cursor);
+        m.rows[k] = 0;
     }
     for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
-        pages[k] = pages[k] != 0 ? s->ordinal[pages[k] - 1] + 1 : 0;
-        rows[k] = (pages[k] << s->page_log2) - (GROUP_FULL - fill[k]);
-        if (!j->is_paged && p + k < end) {
-            rows[k] = counted_rows(j, s, p + k);
-            pages[k] = (uint32_t)WH_PLANT(units_lay_pages, parts_for(rows[k], 1u << s->page_log2),
-                                          rows[k] >> s->page_log2);
+        m.pages[k] = m.pages[k] != 0 ? s->ordinal[m.pages[k] - 1] + 1 : 0;
+        m.rows[k] = (m.pages[k] << s->page_log2) - (GROUP_FULL - fill[k]);
+        if (!j->is_paged && p + k < n) {
+            m.rows[k] = counted_rows(j, s, p + k);
+            m.pages[k] =
+                (uint32_t)WH_PLANT(units_lay_pages, parts_for(m.rows[k], 1u << s->page_log2),
+                                   m.rows[k] >> s->page_log2);
         }
     }
-    for (uint32_t k = 0; k < PARTS_AHEAD && p + k < end; k++) {
-        s->rows[p + k] = rows[k];
-        s->first[p + k] = pages[k];
-    }
+    return m;
 }
 
-/* The first one and the end of n things that are the caller's, of a block that has as many for each
- * thread. */
-typedef struct share {
-    uint32_t first, end;
-} share;
-
-WH_FN share share_of(uint32_t n) {
-    const uint32_t each = (uint32_t)parts_for(n, wh_block_threads());
-    const uint32_t first = wh_thread_in_block() * each;
-    share mine;
-    mine.first = first < n ? first : n;
-    mine.end = n - mine.first < each ? n : mine.first + each;
-    return mine;
-}
-
-/* The sum of v over the threads before the caller. All threads of a block. */
-WH_FN uint64_t sum_before(uint64_t v) {
-    uint64_t all;
-    return wh_block_scan_u64((uint64_t *)wh_shared(), v, &all) - v;
+/* The sum of v over the threads before the caller, and over all. All threads of a block. */
+WH_FN uint64_t sum_before(uint64_t v, uint64_t *all) {
+    return wh_block_scan_u64((uint64_t *)wh_shared(), v, all) - v;
 }
 
 /* One block. Of each part of a level the rows, where its pages are in `order`, and its tiles. */
 WH_KERNEL(order_parts, join_args, a) {
     const whi_join *j = &a.j;
     const whi_parts *s = &j->side[j->which].level[j->level];
-    const share mine = share_of(parts_in(s));
-    const uint32_t tile = 1u << j->tile_log2;
-    uint64_t pages = 0, tiles = 0;
+    const uint32_t parts = parts_in(s), tile = 1u << j->tile_log2;
+    uint64_t before = 0, all; /* tiles << 32 | pages: there are fewer of either than rows */
     if (wh_load_u32_relaxed(&j->state->is_full) != 0) {
         return;
     }
-    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
-        measure_parts(j, s, p, mine.end);
-    }
-    for (uint32_t p = mine.first; p < mine.end; p++) {
-        pages += s->first[p];
-        tiles += parts_for(s->rows[p], tile);
-    }
-    pages = sum_before(pages);
-    tiles = sum_before(tiles);
-    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
-        uint32_t rows[PARTS_AHEAD], n[PARTS_AHEAD];
+    for (uint32_t first = 0; first < parts; first += PARTS_AHEAD * wh_block_threads()) {
+        const uint32_t p = first + PARTS_AHEAD * wh_thread_in_block();
+        const measured m = measure_parts(j, s, p);
+        uint64_t mine = 0;
         for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
-            rows[k] = p + k < mine.end ? s->rows[p + k] : 0;
-            n[k] = p + k < mine.end ? s->first[p + k] : 0;
+            mine += parts_for(m.rows[k], tile) << 32 | m.pages[k];
         }
-        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
-            s->first[p + k] = (uint32_t)pages;
-            s->first_tile[p + k] = tiles;
-            pages += n[k];
-            tiles += parts_for(rows[k], tile);
+        uint64_t at = before + sum_before(mine, &all);
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < parts; k++) {
+            s->rows[p + k] = m.rows[k];
+            s->first[p + k] = wh_low_u32(at);
+            s->first_tile[p + k] = wh_high_u32(at);
+            at += parts_for(m.rows[k], tile) << 32 | m.pages[k];
         }
+        before += all;
     }
-    if (mine.end == parts_in(s) && mine.first != mine.end) {
-        s->first[parts_in(s)] = (uint32_t)pages;
-        s->first_tile[parts_in(s)] = tiles;
+    if (wh_thread_in_block() == 0) {
+        s->first[parts] = wh_low_u32(before);
+        s->first_tile[parts] = wh_high_u32(before);
     }
 }
 
@@ -395,38 +388,32 @@ WH_KERNEL(order_pages, join_args, a) {
 /* One block. The units of all parts. */
 WH_KERNEL(order_units, join_args, a) {
     const whi_join *j = &a.j;
-    const share mine = share_of(parts_of(j));
-    uint64_t units = 0;
+    const uint32_t parts = parts_of(j);
+    uint64_t before = 0, all;
     /* In a join that goes on they are known, and units_left has changed since. P1 */
     const int is_known = WH_PLANT(units_p1_again, j->state->units != 0, 0);
     if (wh_load_u32_relaxed(&j->state->is_full) != 0 || is_known) {
         return;
     }
-    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
-        uint64_t n[PARTS_AHEAD];
+    for (uint32_t first = 0; first < parts; first += PARTS_AHEAD * wh_block_threads()) {
+        const uint32_t p = first + PARTS_AHEAD * wh_thread_in_block();
+        uint64_t n[PARTS_AHEAD], mine = 0;
         for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
-            n[k] = p + k < mine.end ? units_of_part(j, p + k) : 0;
+            n[k] = p + k < parts ? units_of_part(j, p + k) : 0;
+            mine += n[k];
         }
-        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
+        uint64_t at = before + sum_before(mine, &all);
+        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < parts; k++) {
             j->units_left[p + k] = n[k];
-            units += n[k];
+            j->first_unit[p + k] = at;
+            at += n[k];
         }
+        before += all;
     }
-    units = sum_before(units);
-    for (uint32_t p = mine.first; p < mine.end; p += PARTS_AHEAD) {
-        uint64_t n[PARTS_AHEAD];
-        for (uint32_t k = 0; k < PARTS_AHEAD; k++) {
-            n[k] = p + k < mine.end ? j->units_left[p + k] : 0;
-        }
-        for (uint32_t k = 0; k < PARTS_AHEAD && p + k < mine.end; k++) {
-            j->first_unit[p + k] = units;
-            units += n[k];
-        }
-    }
-    if (mine.end == parts_of(j) && mine.first != mine.end) {
-        const uint64_t batch = units / ((uint64_t)j->blocks * BATCHES);
-        j->first_unit[parts_of(j)] = units;
-        j->state->units = units;
+    if (wh_thread_in_block() == 0) {
+        const uint64_t batch = before / ((uint64_t)j->blocks * BATCHES);
+        j->first_unit[parts] = before;
+        j->state->units = before;
         j->state->batch = batch < MOST_BATCH ? (uint32_t)batch + 1 : MOST_BATCH;
     }
 }
