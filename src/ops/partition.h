@@ -165,12 +165,9 @@ OPS_KERNEL(partition, join_args, a) {
             place_counted(to, &t, base);
         } else {
             place_tile(&a.heap, to, &t, base, placed);
-            is_full = t.words[TILE_FAILED] != 0;
-            if (j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
-                free_tile(&a.heap, &s->level[0], &from); /* T1; other warps write meanwhile */
-            }
         }
         OF(write_tile)(j, to, &t, from.n);
+        is_full = t.words[TILE_FAILED] != 0;
         for (uint32_t p = wh_thread_in_block(); p / 32 < words; p += wh_block_threads()) {
             const uint32_t here = p < 1u << to->log2 ? t.here[p] : TILE_PLACED;
             const int is_over = WH_PLANT(partition_over, is_full, 1);
@@ -178,6 +175,9 @@ OPS_KERNEL(partition, join_args, a) {
             if (p % 32 == 0) {
                 placed[p / 32] = WH_PLANT(partition_bits, has, 0);
             }
+        }
+        if (j->is_paged && j->level != 0 && WH_PLANT(partition_t1_stopped, !is_full, 1)) {
+            free_tile(&a.heap, &s->level[0], &from); /* T1 */
         }
         k += WH_PLANT(partition_stay, is_full, 0) ? 0 : 1;
         tile = tile_of_block(tiles, k);
