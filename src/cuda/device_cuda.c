@@ -106,6 +106,12 @@ static wh_status alloc_on(wh_device *d, void **p, uint64_t bytes, void *stream) 
     ON_DEVICE(d, "cudaMallocAsync", cudaMallocAsync(p, bytes, (cudaStream_t)stream));
 }
 
+static wh_status alloc_from(wh_device *d, void *pool, void **p, uint64_t bytes, void *stream) {
+    *p = NULL;
+    ON_DEVICE(d, "cudaMallocFromPoolAsync",
+              cudaMallocFromPoolAsync(p, bytes, (cudaMemPool_t)pool, (cudaStream_t)stream));
+}
+
 static wh_status free_on(wh_device *d, void *p, void *stream) {
     if (p == NULL) {
         return WH_OK;
@@ -338,6 +344,7 @@ static const whi_device_ops ops = {
     .alloc_on = alloc_on,
     .free_on = free_on,
     .copy_out_on = copy_out_on,
+    .alloc_from = alloc_from,
     .granularity = granularity,
     .reserve = reserve,
     .map = map,

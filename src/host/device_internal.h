@@ -25,6 +25,8 @@ typedef struct whi_device_ops {
     wh_status (*free_on)(wh_device *d, void *p, void *stream);
     wh_status (*copy_out_on)(wh_device *d, void *to, const void *from, uint64_t bytes,
                              void *stream);
+    /* alloc_on from a pool of the caller's, for free_on. NULL: the device has no pools. */
+    wh_status (*alloc_from)(wh_device *d, void *pool, void **p, uint64_t bytes, void *stream);
     /* Address space. granularity: what is mapped at least, a power of two; 0: the device has no
      * such memory. reserve: addresses without memory, at a multiple of 2 MiB and of the
      * granularity; from *p on, if that is not NULL and they are free, else anywhere. map: memory of

@@ -29,6 +29,7 @@ enum cudaDriverEntryPointQueryResult {
 enum { cudaEnableDefault = 0 };
 typedef struct standin_event *cudaEvent_t;
 typedef struct standin_stream *cudaStream_t;
+typedef struct standin_pool *cudaMemPool_t;
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
@@ -48,6 +49,8 @@ const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void **p, size_t bytes);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream);
 cudaError_t cudaMemset(void *p, int byte, size_t bytes);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);

@@ -223,6 +223,36 @@ static void test_current(void **state) {
     }
 }
 
+/* A heap in a pool of the caller's. */
+static void test_pool(void **state) {
+    (void)state;
+    wh_heap_options o = {0};
+    wh_stats s;
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    for (unsigned after = 0; after < 30; after++) {
+        wh_heap *heap = NULL;
+        const unsigned before = standin_from_pool();
+        wh_status status = wh_device_open(&o.device, "cuda:0", NULL);
+        assert_int_equal(status, WH_OK);
+        o.bytes = 1 << 20;
+        o.cuda_pool = standin_pool();
+        standin_fail(cudaErrorMemoryAllocation, after);
+        status = wh_heap_create(&heap, &o);
+        status = status == WH_OK ? wh_heap_get_stats(heap, &s) : status;
+        standin_fail(0, 0);
+        assert_true(status == WH_OK || status == WH_OUT_OF_MEMORY);
+        if (after == 0) {
+            assert_non_null(strstr(wh_last_error_text(), "pool"));
+        }
+        assert_true(status != WH_OK || standin_from_pool() == before + 2);
+        assert_true(after != 29 || status == WH_OK);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(o.device);
+        assert_int_equal(standin_strays(), 0);
+        assert_int_equal(standin_alive(), 0);
+    }
+}
+
 /* Whatever call fails, the caller's device is back and nothing stays. */
 static void test_failures(void **state) {
     (void)state;
@@ -427,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_current),
         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_pool),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_errors_of_others),
         cmocka_unit_test(test_no_gpu),
