@@ -164,6 +164,66 @@ static wh_status copy_out_on(wh_device *d, void *to, const void *from, uint64_t 
     return s;
 }
 
+/* --- looks while kernels run ----------------------------------------------------------------- */
+
+/* Without a note: the error text is another thread's. */
+static wh_status looked(cudaError_t error) {
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return wh_device_note_cuda(NULL, (int)error, NULL, NULL);
+}
+
+static void lens_close(wh_device *d, whi_lens *lens) {
+    const int was = enter(d);
+    if (lens->stream != NULL) {
+        (void)cudaStreamDestroy((cudaStream_t)lens->stream);
+    }
+    if (lens->memory != NULL) {
+        (void)cudaFreeHost(lens->memory);
+    }
+    leave(d, was);
+    free(lens);
+}
+
+/* Pinned memory, so that the copy engine writes it; a stream that waits for no other, not for the
+ * default one either. */
+static wh_status lens_open(wh_device *d, whi_lens **lens, uint64_t bytes) {
+    whi_lens *l = calloc(1, sizeof *l);
+    *lens = NULL;
+    if (l == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    const int was = enter(d);
+    wh_status s = looked(cudaHostAlloc(&l->memory, bytes, cudaHostAllocDefault));
+    if (s == WH_OK) {
+        s = looked(cudaStreamCreateWithFlags((cudaStream_t *)&l->stream, cudaStreamNonBlocking));
+    }
+    leave(d, was);
+    if (s != WH_OK) {
+        lens_close(d, l);
+        return s;
+    }
+    *lens = l;
+    return WH_OK;
+}
+
+/* Another thread may be capturing a graph, which this is no part of. */
+static wh_status look(wh_device *d, whi_lens *lens, const void *from, uint64_t bytes) {
+    const int was = enter(d);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    const cudaStream_t stream = (cudaStream_t)lens->stream;
+    cudaError_t e = cudaThreadExchangeStreamCaptureMode(&mode);
+    if (e == cudaSuccess) {
+        e = cudaMemcpyAsync(lens->memory, from, bytes, cudaMemcpyDefault, stream);
+        e = e == cudaSuccess ? cudaStreamSynchronize(stream) : e;
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    }
+    const wh_status s = looked(e);
+    leave(d, was);
+    return s;
+}
+
 /* --- address space ------------------------------------------------------------------------- */
 
 /* Codes of the driver are those of the runtime, which does not keep them. */
@@ -345,6 +405,9 @@ static const whi_device_ops ops = {
     .free_on = free_on,
     .copy_out_on = copy_out_on,
     .alloc_from = alloc_from,
+    .lens_open = lens_open,
+    .lens_close = lens_close,
+    .look = look,
     .granularity = granularity,
     .reserve = reserve,
     .map = map,

@@ -63,6 +63,10 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);
 wh_status whi_reserve_destroy(wh_heap *h);
 
+/* While it is locked nothing is mapped or unmapped; nothing of a heap that is not reserved. */
+void whi_reserve_lock(const wh_heap *h);
+void whi_reserve_unlock(const wh_heap *h);
+
 /* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
  * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that
  * can be had; their contents are yet to come, and restored tells the heap that they are there. */

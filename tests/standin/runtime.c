@@ -221,6 +221,22 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) {
     }
     return e;
 }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    return flags == cudaStreamNonBlocking ? cudaStreamCreate(stream) : cudaErrorInvalidValue;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    static _Thread_local enum cudaStreamCaptureMode own = cudaStreamCaptureModeGlobal;
+    const enum cudaStreamCaptureMode before = own;
+    own = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
+    return flags == cudaHostAllocDefault ? add(p, bytes) : cudaErrorInvalidValue;
+}
+cudaError_t cudaFreeHost(void *p) {
+    return drop(p);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return drop(stream);
 }
