@@ -174,6 +174,14 @@ static wh_status looked(cudaError_t error) {
     return wh_device_note_cuda(NULL, (int)error, NULL, NULL);
 }
 
+/* Another thread may be capturing a graph, which these calls are no part of: until the second call,
+ * with what the first one left in *mode, CUDA lets this thread make them. */
+static void exchange_mode(enum cudaStreamCaptureMode *mode) {
+    if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+}
+
 static void lens_close(wh_device *d, whi_lens *lens) {
     const int was = enter(d);
     if (lens->stream != NULL) {
@@ -195,10 +203,13 @@ static wh_status lens_open(wh_device *d, whi_lens **lens, uint64_t bytes) {
         return WH_OUT_OF_MEMORY;
     }
     const int was = enter(d);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchange_mode(&mode);
     wh_status s = looked(cudaHostAlloc(&l->memory, bytes, cudaHostAllocDefault));
     if (s == WH_OK) {
         s = looked(cudaStreamCreateWithFlags((cudaStream_t *)&l->stream, cudaStreamNonBlocking));
     }
+    exchange_mode(&mode);
     leave(d, was);
     if (s != WH_OK) {
         lens_close(d, l);
@@ -208,18 +219,15 @@ static wh_status lens_open(wh_device *d, whi_lens **lens, uint64_t bytes) {
     return WH_OK;
 }
 
-/* Another thread may be capturing a graph, which this is no part of. */
 static wh_status look(wh_device *d, whi_lens *lens, const void *from, uint64_t bytes) {
     const int was = enter(d);
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     const cudaStream_t stream = (cudaStream_t)lens->stream;
-    cudaError_t e = cudaThreadExchangeStreamCaptureMode(&mode);
-    if (e == cudaSuccess) {
-        e = cudaMemcpyAsync(lens->memory, from, bytes, cudaMemcpyDefault, stream);
-        e = e == cudaSuccess ? cudaStreamSynchronize(stream) : e;
-        (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    }
+    exchange_mode(&mode);
+    cudaError_t e = cudaMemcpyAsync(lens->memory, from, bytes, cudaMemcpyDefault, stream);
+    e = e == cudaSuccess ? cudaStreamSynchronize(stream) : e;
     const wh_status s = looked(e);
+    exchange_mode(&mode);
     leave(d, was);
     return s;
 }
