@@ -12,6 +12,7 @@
 int cli_bench(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_registers(int argc, char **argv);
+int cli_top(int argc, char **argv);
 
 /* A whole number, with K, M or G for 2^10, 2^20, 2^30. 0 if it is malformed or does not
  * fit. */

@@ -18,6 +18,7 @@ static const char usage[] =
     "  bench      measure allocators on a GPU or the simulated device\n"
     "  info       list devices and allocators\n"
     "  registers  show what malloc and free cost a kernel in registers (CUDA)\n"
+    "  top        show how full the heap of a running program is\n"
     "  help       this text\n"
     "\n"
     "warpheap COMMAND --help shows a command's options. --version shows the build.\n";
@@ -52,6 +53,10 @@ int main(int argc, char **argv) {
         argv[1] = (char *)"warpheap registers";
         return cli_registers(argc - 1, argv + 1);
     }
+    if (strcmp(command, "top") == 0) {
+        argv[1] = (char *)"warpheap top";
+        return cli_top(argc - 1, argv + 1);
+    }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
         strcmp(command, "-h") == 0 || strcmp(command, "-?") == 0) {
         return show(usage);
@@ -60,7 +65,7 @@ int main(int argc, char **argv) {
         return show("warpheap " VERSION ", build " WH_BUILD_COMMIT "\n" WH_BUILD_COMPILER "\n");
     }
     if (command[0] == '\0') {
-        return cli_complain("no command given; known: bench, info, registers, help");
+        return cli_complain("no command given; known: bench, info, registers, top, help");
     }
-    return cli_complain("unknown command '%s'; known: bench, info, registers, help", command);
+    return cli_complain("unknown command '%s'; known: bench, info, registers, top, help", command);
 }

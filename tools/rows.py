@@ -11,7 +11,7 @@ KEY = (*TEXTS, "size", "size_min", "threads", "block", "fill", "free_share")  # 
 NUMBERS = ("us", "us_min", "us_max", "us_null", "null_us", "ratio_null", "size", "size_min",
            "threads", "ops", "reps", "failed", "bad", "block", "fill", "free_share", "registers",
            "local_bytes", "max_threads", "reserved_bytes", "compile_cpu_seconds", "instructions",
-           "utilization", "range_ratio", "ratio_alone", "waste_mean")
+           "utilization", "range_ratio", "ratio_alone", "ratio_plain", "waste_mean")
 
 
 class Unreadable(Exception):

@@ -33,6 +33,25 @@ extern "C" {
 
 typedef struct wh_heap wh_heap;
 
+/* Where a heap gets its memory, if not from the device: two functions of the caller's
+ * (docs/MEMORY.md has them for RMM and PyTorch). All device memory that the heap takes is of them:
+ * its own, at create, load and grow; for an answer that a kernel gives the host, a few KiB; for
+ * wh_heap_walk, 16 bytes a block; for wh_heap_save, a bit a chunk.
+ *
+ * alloc: `bytes` bytes that kernels of the heap's device can address, at a multiple of `align`, a
+ * power of two (256); work of `stream` (NULL: the default stream) may use them when it returns.
+ * NULL: there are none, and the heap's call ends with OUT_OF_MEMORY. Memory at another multiple is
+ * given back, and the call ends with BAD_ARGUMENT.
+ * free: once for each p of alloc, with the same bytes, after the heap has waited for `stream`.
+ *
+ * The host thread that calls the heap calls them, with its own current GPU. They must not call this
+ * heap, nor leave by an exception. `user` must outlive the heap. */
+typedef struct wh_memory_source {
+    void *(*alloc)(uint64_t bytes, uint64_t align, void *stream, void *user);
+    void (*free)(void *p, uint64_t bytes, void *stream, void *user);
+    void *user;
+} wh_memory_source;
+
 /* Zero (NULL) fields mean the default. Without a device the heap opens "auto", which in code that a
  * CUDA compiler reads is a GPU or NO_DEVICE (device.h), and closes it when destroyed. */
 typedef struct wh_heap_options {
@@ -47,6 +66,11 @@ typedef struct wh_heap_options {
                                        defaults */
     uint64_t reserve_bytes;         /* addresses that the heap reserves, of which it maps `bytes`:
                                        wh_heap_extend maps more. 0: it has `bytes` from the start */
+    wh_memory_source source;        /* where the heap gets memory; all NULL: from the device */
+    void *cuda_pool;                /* the same, of a GPU: a cudaMemPool_t that its kernels can
+                                       address, which outlives the heap. At most one of memory,
+                                       source, cuda_pool and reserve_bytes is set: else
+                                       BAD_ARGUMENT */
 } wh_heap_options;
 
 /* wh_heap_create and wh_heap_min_bytes as their inline functions call them. options_bytes: sizeof
@@ -83,7 +107,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream);
  * on. What to copy for a look at a whole structure; of a heap with reserve_bytes these are its
  * addresses, of which some have no memory. On a GPU a heap takes its memory in stream
  * order (cudaMallocAsync): for peer access by other GPUs, for CUDA IPC or to register it for
- * transfers give the heap memory of your own (wh_heap_options.memory). */
+ * transfers give the heap memory of your own (docs/MEMORY.md). */
 wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes);
 
 /* Returns the heap to its first state: every block is gone. What is mapped of a reserved heap stays
@@ -125,8 +149,8 @@ wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserv
                          uint64_t *granule);
 
 /* Moves the heap into a region of `bytes` bytes, at least as many as it has, contents kept:
- * `memory` as in wh_heap_options, or NULL. The old region is released if the heap owns it;
- * the caller's own is his again. All live blocks move by the
+ * `memory` as in wh_heap_options, or NULL: from where the heap gets its memory. The old region is
+ * released if the heap owns it; the caller's own is his again. All live blocks move by the
  * same distance: a pointer p, on the host or kept in device memory, becomes
  * wh_heap_rebase(p, *moved), in kernels (unsigned char *)p + moved; handles copied before
  * are void. Sizes up to the largest that the heap could give

@@ -132,6 +132,28 @@ typedef struct wh_stats {
     wh_class_stats classes[WH_STATS_CLASSES];
 } wh_stats;
 
+/* What a gauge read of a heap while kernels use it (gauge.h): each figure is of about that moment,
+ * and may be a little wrong. WH_UNKNOWN: not known. */
+#define WH_GAUGE_CHUNKS 0u /* how deep it looks: bytes that classes and large blocks have claimed \
+                            */
+#define WH_GAUGE_BLOCKS 1u /* also bytes and number of live blocks: a longer look */
+typedef struct wh_gauge_sample {
+    uint64_t struct_bytes; /* filled in: sizeof this struct */
+    uint64_t time_ns;      /* since 1970, when the look began */
+    uint64_t took_ns;      /* ... and how long it took */
+    uint64_t read_bytes;   /* copied from the device for it */
+    uint64_t heap_bytes;   /* these two as in wh_stats */
+    uint64_t metadata_bytes;
+    uint64_t claimed_bytes; /* in use or held ready: not free for blocks of any size */
+    uint64_t used_bytes;    /* of live blocks, as in wh_stats; WH_GAUGE_CHUNKS: with the option
+                               track_peak alone */
+    uint64_t live_blocks;   /* WH_UNKNOWN with WH_GAUGE_CHUNKS */
+    uint64_t failed;        /* these two as in wh_stats: since create or reset */
+    uint64_t bad_frees;
+    uint64_t peak_bytes; /* with the option track_peak, as in wh_stats */
+    uint64_t mallocs;    /* with the option track_totals: blocks handed out */
+} wh_gauge_sample;
+
 /* An allocation that found the heap full: what WH_ON_OOM gets (warpheap.h). */
 typedef struct wh_oom_event {
     size_t bytes;     /* asked for; SIZE_MAX: count * size overflowed */

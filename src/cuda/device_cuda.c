@@ -106,6 +106,12 @@ static wh_status alloc_on(wh_device *d, void **p, uint64_t bytes, void *stream) 
     ON_DEVICE(d, "cudaMallocAsync", cudaMallocAsync(p, bytes, (cudaStream_t)stream));
 }
 
+static wh_status alloc_from(wh_device *d, void *pool, void **p, uint64_t bytes, void *stream) {
+    *p = NULL;
+    ON_DEVICE(d, "cudaMallocFromPoolAsync",
+              cudaMallocFromPoolAsync(p, bytes, (cudaMemPool_t)pool, (cudaStream_t)stream));
+}
+
 static wh_status free_on(wh_device *d, void *p, void *stream) {
     if (p == NULL) {
         return WH_OK;
@@ -154,6 +160,74 @@ static wh_status copy_out_on(wh_device *d, void *to, const void *from, uint64_t 
     if (s == WH_OK) {
         s = note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel");
     }
+    leave(d, was);
+    return s;
+}
+
+/* --- looks while kernels run ----------------------------------------------------------------- */
+
+/* Without a note: the error text is another thread's. */
+static wh_status looked(cudaError_t error) {
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return wh_device_note_cuda(NULL, (int)error, NULL, NULL);
+}
+
+/* Another thread may be capturing a graph, which these calls are no part of: until the second call,
+ * with what the first one left in *mode, CUDA lets this thread make them. */
+static void exchange_mode(enum cudaStreamCaptureMode *mode) {
+    if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+}
+
+static void lens_close(wh_device *d, whi_lens *lens) {
+    const int was = enter(d);
+    if (lens->stream != NULL) {
+        (void)cudaStreamDestroy((cudaStream_t)lens->stream);
+    }
+    if (lens->memory != NULL) {
+        (void)cudaFreeHost(lens->memory);
+    }
+    leave(d, was);
+    free(lens);
+}
+
+/* Pinned memory, so that the copy engine writes it; a stream that waits for no other, not for the
+ * default one either. */
+static wh_status lens_open(wh_device *d, whi_lens **lens, uint64_t bytes) {
+    whi_lens *l = calloc(1, sizeof *l);
+    *lens = NULL;
+    if (l == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    const int was = enter(d);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchange_mode(&mode);
+    wh_status s = looked(cudaHostAlloc(&l->memory, bytes, cudaHostAllocDefault));
+    if (s == WH_OK) {
+        s = looked(cudaStreamCreateWithFlags((cudaStream_t *)&l->stream, cudaStreamNonBlocking));
+    }
+    exchange_mode(&mode);
+    leave(d, was);
+    if (s != WH_OK) {
+        lens_close(d, l);
+        return s;
+    }
+    *lens = l;
+    return WH_OK;
+}
+
+static wh_status look(wh_device *d, whi_lens *lens, const void *from, uint64_t bytes) {
+    const int was = enter(d);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    const cudaStream_t stream = (cudaStream_t)lens->stream;
+    exchange_mode(&mode);
+    cudaError_t e = cudaMemcpyAsync(lens->memory, from, bytes, cudaMemcpyDefault, stream);
+    e = e == cudaSuccess ? cudaStreamSynchronize(stream) : e;
+    const wh_status s = looked(e);
+    exchange_mode(&mode);
     leave(d, was);
     return s;
 }
@@ -338,6 +412,10 @@ static const whi_device_ops ops = {
     .alloc_on = alloc_on,
     .free_on = free_on,
     .copy_out_on = copy_out_on,
+    .alloc_from = alloc_from,
+    .lens_open = lens_open,
+    .lens_close = lens_close,
+    .look = look,
     .granularity = granularity,
     .reserve = reserve,
     .map = map,

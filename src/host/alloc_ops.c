@@ -198,6 +198,15 @@ static wh_status adopt(const wh_launch *l, const void *handle) {
 #define adopt NULL
 #endif
 
+#ifdef WH_ALLOC_GAUGES
+static int gauge(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample *s) {
+    const ops_args a = make_args(handle, NULL);
+    return WH_OF_(gauge)(a.heap, lens, s);
+}
+#else
+#define gauge NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -220,6 +229,6 @@ static uint64_t layout(void) {
 WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
-    reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, layout,
+    reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, gauge, layout,
     /* clang-format on */
 };

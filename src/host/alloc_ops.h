@@ -43,6 +43,8 @@ typedef struct whi_alloc_ops {
     /* Of an allocator with WH_CAP_LEFT. q: device memory. */
     wh_status (*left)(const wh_launch *launch, const void *handle, wh_left_query *q,
                       const wh_left_query *question);
+    /* Of an allocator with a gauge, else NULL: contract.h. */
+    int (*gauge)(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample *s);
     /* The hash of how this code lays a heap out (wh_layout_hash). */
     uint64_t (*layout)(void);
 } whi_alloc_ops;

@@ -5,6 +5,11 @@
 
 #include "warpheap/device.h"
 
+typedef struct whi_lens {
+    void *memory;
+    void *stream; /* of its own; NULL: the device needs none */
+} whi_lens;
+
 typedef struct whi_device_ops {
     void (*close)(wh_device *d);
     wh_status (*alloc)(wh_device *d, void **p, uint64_t bytes);
@@ -25,6 +30,15 @@ typedef struct whi_device_ops {
     wh_status (*free_on)(wh_device *d, void *p, void *stream);
     wh_status (*copy_out_on)(wh_device *d, void *to, const void *from, uint64_t bytes,
                              void *stream);
+    /* alloc_on from a pool of the caller's, for free_on. NULL: the device has no pools. */
+    wh_status (*alloc_from)(wh_device *d, void *pool, void **p, uint64_t bytes, void *stream);
+    /* For gauges: a look at memory while kernels run, which waits for none of them and makes none
+     * of them wait. From any thread, one at a time for a lens. lens_open: host memory of `bytes`
+     * bytes, at a multiple of 256. look: copies up to as many there, 8 by 8; it notes no error
+     * text. */
+    wh_status (*lens_open)(wh_device *d, whi_lens **lens, uint64_t bytes);
+    void (*lens_close)(wh_device *d, whi_lens *lens);
+    wh_status (*look)(wh_device *d, whi_lens *lens, const void *from, uint64_t bytes);
     /* Address space. granularity: what is mapped at least, a power of two; 0: the device has no
      * such memory. reserve: addresses without memory, at a multiple of 2 MiB and of the
      * granularity; from *p on, if that is not NULL and they are free, else anywhere. map: memory of

@@ -200,10 +200,10 @@ static wh_status build_reserved(wh_heap *h, uint64_t reserved) {
     if (s != WH_OK) {
         return s;
     }
-    if (h->memory != NULL) {
+    if (h->memory != NULL || whi_heap_has_source(h)) {
         return whi_refuse(WH_BAD_ARGUMENT, "a heap that reserves addresses has memory of its own: "
-                                           "wh_heap_options.memory and reserve_bytes exclude each "
-                                           "other");
+                                           "wh_heap_options.reserve_bytes excludes memory, source "
+                                           "and cuda_pool");
     }
     if (reserved < h->bytes) {
         return whi_refuse(WH_BAD_ARGUMENT, "reserve_bytes is less than bytes");
@@ -227,9 +227,9 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
     s = h->ops->plan(h->handle, &h->plan, NULL, h->bytes, &h->options, n_sms);
     s = refused(s, &h->plan, h->bytes, &h->options);
     if (s == WH_OK && h->memory == NULL) {
-        s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
+        s = whi_heap_take(h, &h->memory, h->bytes, NULL);
         h->owns_memory = s == WH_OK;
-        if (s == WH_OUT_OF_MEMORY) {
+        if (s == WH_OUT_OF_MEMORY && !whi_heap_has_source(h)) {
             return whi_refuse(s, "the device has no %llu bytes of memory left (%llu in all)",
                               (unsigned long long)h->bytes,
                               (unsigned long long)wh_device_get_info(h->device)->memory_bytes);
@@ -258,16 +258,12 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
         return whi_refuse(WH_BAD_ARGUMENT,
                           "wh_heap_options.bytes is 0: how large is the heap to be?");
     }
-    if ((uintptr_t)o.memory % 256 != 0) {
-        return whi_refuse(WH_BAD_ARGUMENT, "wh_heap_options.memory is not at a multiple of 256");
-    }
     wh_heap *h = calloc(1, sizeof *h);
     if (h == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    h->bytes = o.bytes;
-    h->memory = o.memory;
-    s = whi_heap_device_of(&o, in_cuda, &h->device);
+    s = whi_heap_read_memory(h, &o);
+    s = s == WH_OK ? whi_heap_device_of(&o, in_cuda, &h->device) : s;
     if (s == WH_OK) {
         s = build(h, &o);
     }
@@ -286,9 +282,9 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
     wh_device *d = heap->device;
     wh_status s = WH_OK;
     if (d != NULL) {
-        s = heap->scratch != NULL ? d->ops->free_on(d, heap->scratch, stream) : WH_OK;
+        s = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
         if (heap->owns_memory) {
-            const wh_status more = d->ops->free_on(d, heap->memory, stream);
+            const wh_status more = whi_heap_give(heap, heap->memory, heap->bytes, stream);
             s = s == WH_OK ? more : s;
         }
         const wh_status last = wh_stream_sync(d, stream);
@@ -332,7 +328,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
                                  &heap->options);
     }
     if (s == WH_OK && memory == NULL) {
-        s = heap->device->ops->alloc_on(heap->device, &next.memory, bytes, NULL);
+        s = whi_heap_take(heap, &next.memory, bytes, NULL);
     }
     next.owns_memory = s == WH_OK && memory == NULL;
     if (s == WH_OK) {
@@ -351,7 +347,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     }
     wh_heap *drop = s == WH_OK ? heap : &next; /* whose memory is not needed any more */
     if (drop->owns_memory) {
-        (void)heap->device->ops->free_on(heap->device, drop->memory, NULL);
+        (void)whi_heap_give(heap, drop->memory, drop->bytes, NULL);
     }
     if (s == WH_OK) {
         *heap = next;
@@ -437,7 +433,7 @@ static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t b
     wh_device *d = heap->device;
     wh_status s = on_stream ? WH_OK : wh_device_sync(d);
     if (s == WH_OK && heap->scratch == NULL) {
-        s = d->ops->alloc_on(d, &heap->scratch, SCRATCH_BYTES, stream);
+        s = whi_heap_take(heap, &heap->scratch, SCRATCH_BYTES, stream);
     }
     if (s == WH_OK) {
         s = run(heap, result, heap->scratch, stream);
@@ -543,7 +539,8 @@ static wh_status walk_once(wh_heap *heap, uint64_t capacity, wh_walk_sink *sink,
                            struct wh_walk_entry **entries, void *stream) {
     wh_device *d = heap->device;
     void *room = NULL; /* the sink, and the entries behind it */
-    wh_status s = d->ops->alloc_on(d, &room, sizeof *sink + capacity * sizeof **entries, stream);
+    const uint64_t bytes = sizeof *sink + capacity * sizeof **entries;
+    wh_status s = whi_heap_take(heap, &room, bytes, stream);
     if (s == WH_OK) {
         const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
         s = heap->ops->walk(&l, heap->handle, room, capacity);
@@ -559,7 +556,7 @@ static wh_status walk_once(wh_heap *heap, uint64_t capacity, wh_walk_sink *sink,
         s = d->ops->copy_out_on(d, *entries, (unsigned char *)room + sizeof *sink,
                                 sink->n * sizeof **entries, stream);
     }
-    (void)d->ops->free_on(d, room, stream);
+    (void)whi_heap_give(heap, room, bytes, stream);
     return s;
 }
 

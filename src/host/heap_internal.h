@@ -18,9 +18,11 @@ struct wh_heap {
     wh_any_options options;
     wh_plan plan;
     unsigned char handle[WH_HANDLE_BYTES];
-    void *scratch;         /* device memory for what a kernel tells the host; made when needed */
-    whi_reserve *reserve;  /* NULL: all of its memory is there */
-    uint32_t laid_out_for; /* SMs, of a reserved heap that was loaded; 0: those of its device */
+    void *scratch;           /* device memory for what a kernel tells the host; made when needed */
+    whi_reserve *reserve;    /* NULL: all of its memory is there */
+    wh_memory_source source; /* alloc NULL: none */
+    void *cuda_pool;         /* NULL: none */
+    uint32_t laid_out_for;   /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
 /* A launch that gives each thread a few of n items. */
@@ -43,6 +45,16 @@ wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
  * it, if it is there. */
 wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device);
 
+/* source.c. What the options say of the heap's memory, to h: BAD_ARGUMENT if they contradict each
+ * other. take and give: device memory from where the heap gets it, and back, with the same bytes;
+ * give of NULL does nothing. */
+wh_status whi_heap_read_memory(wh_heap *h, const wh_heap_options *o);
+wh_status whi_heap_take(wh_heap *h, void **p, uint64_t bytes, void *stream);
+wh_status whi_heap_give(wh_heap *h, void *p, uint64_t bytes, void *stream);
+static inline int whi_heap_has_source(const wh_heap *h) {
+    return h->source.alloc != NULL || h->cuda_pool != NULL;
+}
+
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's
  * max_bytes. destroy: after the last kernel. */
@@ -50,6 +62,10 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
                                 const wh_any_options *options, uint64_t *least);
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);
 wh_status whi_reserve_destroy(wh_heap *h);
+
+/* While it is locked nothing is mapped or unmapped; nothing of a heap that is not reserved. */
+void whi_reserve_lock(const wh_heap *h);
+void whi_reserve_unlock(const wh_heap *h);
 
 /* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
  * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that

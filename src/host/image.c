@@ -31,14 +31,14 @@ void whi_image_drop(whi_image *im) {
 static wh_status find_live(whi_image *im, wh_heap *h) {
     wh_device *d = h->device;
     void *bits = NULL;
-    TRY(wh_device_alloc(d, &bits, im->n_live * 8));
+    TRY(whi_heap_take(h, &bits, im->n_live * 8, NULL));
     wh_status s = wh_device_set(d, bits, 0, im->n_live * 8);
     if (s == WH_OK) {
         const wh_launch l = whi_heap_launch(h, h->plan.init_items, NULL);
         s = h->ops->live(&l, h->handle, bits);
     }
     s = s == WH_OK ? wh_device_copy_out(d, im->live, bits, im->n_live * 8) : s;
-    const wh_status last = wh_device_free(d, bits);
+    const wh_status last = whi_heap_give(h, bits, im->n_live * 8, NULL);
     return s == WH_OK ? last : s;
 }
 
@@ -168,12 +168,12 @@ static wh_status take_memory(wh_heap *h, const whi_image *im) {
     h->bytes = im->facts.bytes;
     for (uint32_t turn = 0; turn < 2 && s == WH_HEAP_TOO_SMALL; turn++) {
         if (h->owns_memory) { /* what it is aligned to costs more here than where it was */
-            TRY(h->device->ops->free_on(h->device, h->memory, NULL));
             h->owns_memory = 0;
+            TRY(whi_heap_give(h, h->memory, h->bytes, NULL));
             h->bytes = h->plan.min_bytes;
         }
         h->memory = NULL;
-        s = h->device->ops->alloc_on(h->device, &h->memory, h->bytes, NULL);
+        s = whi_heap_take(h, &h->memory, h->bytes, NULL);
         h->owns_memory = s == WH_OK;
         if (s == WH_OK) {
             s = h->ops->image_plan(h->handle, &h->plan, shape, h->memory, h->bytes, n_sms);
@@ -185,9 +185,9 @@ static wh_status take_memory(wh_heap *h, const whi_image *im) {
 static wh_status take_reserve(wh_heap *h, const whi_image *im) {
     const whi_image_facts *f = &im->facts;
     wh_image_shape shape;
-    if (h->memory != NULL) {
+    if (h->memory != NULL || whi_heap_has_source(h)) {
         return whi_refuse(WH_BAD_ARGUMENT, "the saved heap reserves addresses, and takes no "
-                                           "wh_heap_options.memory");
+                                           "wh_heap_options.memory, source or cuda_pool");
     }
     h->bytes = f->bytes;
     h->laid_out_for = (uint32_t)f->n_sms;
@@ -210,7 +210,7 @@ static wh_status build(wh_heap *h, const whi_image *im) {
     TRY(whi_options_read(&h->options, NULL, h->info));
     memcpy(h->options.values, im->facts.options, sizeof h->options.values);
     const wh_status s = im->facts.is_reserved != 0 ? take_reserve(h, im) : take_memory(h, im);
-    if (s == WH_OUT_OF_MEMORY) {
+    if (s == WH_OUT_OF_MEMORY && !whi_heap_has_source(h)) {
         return whi_refuse(s, "the device has no %llu bytes of memory or addresses left",
                           (unsigned long long)h->bytes);
     }
@@ -223,9 +223,7 @@ static wh_status takes(const wh_heap_options *o, const whi_image *im) {
         return whi_refuse(WH_WRONG_ALLOCATOR, "it holds a heap of '%s', not of '%.30s'",
                           im->info->name, o->allocator);
     }
-    return (uintptr_t)o->memory % 256 == 0
-               ? WH_OK
-               : whi_refuse(WH_BAD_ARGUMENT, "wh_heap_options.memory is not at a multiple of 256");
+    return WH_OK;
 }
 
 wh_status whi_image_create(wh_heap **heap, const whi_image *im, const wh_heap_options *options,
@@ -241,9 +239,8 @@ wh_status whi_image_create(wh_heap **heap, const whi_image *im, const wh_heap_op
     if (h == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    h->bytes = o.bytes;
-    h->memory = o.memory;
-    wh_status s = whi_heap_device_of(&o, in_cuda, &h->device);
+    wh_status s = whi_heap_read_memory(h, &o);
+    s = s == WH_OK ? whi_heap_device_of(&o, in_cuda, &h->device) : s;
     s = s == WH_OK ? build(h, im) : s;
     s = s == WH_OK ? wh_device_sync(h->device) : s;
     if (s != WH_OK) {

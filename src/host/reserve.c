@@ -552,3 +552,15 @@ wh_status whi_reserve_destroy(wh_heap *h) {
     h->reserve = NULL;
     return s;
 }
+
+void whi_reserve_lock(const wh_heap *h) {
+    if (h->reserve != NULL) {
+        (void)pthread_mutex_lock(&h->reserve->lock);
+    }
+}
+
+void whi_reserve_unlock(const wh_heap *h) {
+    if (h->reserve != NULL) {
+        (void)pthread_mutex_unlock(&h->reserve->lock);
+    }
+}

@@ -8,7 +8,12 @@
 #define wh_heap_min_bytes inline_heap_min_bytes
 #define wh_heap_get_stats inline_heap_get_stats
 #define wh_heap_get_stats_on inline_heap_get_stats_on
+#define wh_gauge_read inline_gauge_read
+#define wh_gauge_read_file inline_gauge_read_file
+#include "warpheap/gauge.h"
 #include "warpheap/heap.h"
+#undef wh_gauge_read
+#undef wh_gauge_read_file
 #undef wh_device_open
 #undef wh_heap_create
 #undef wh_heap_min_bytes
@@ -35,3 +40,10 @@ SYMBOL(wh_heap_get_stats, (wh_heap * heap, wh_stats *stats),
 SYMBOL(wh_heap_get_stats_on, (wh_heap * heap, wh_stats *stats, void *stream),
        stats == NULL ? WH_BAD_ARGUMENT
                      : wh_heap_get_stats_sized(heap, stats, (size_t)stats->struct_bytes, stream, 1))
+/* sample->struct_bytes and view->struct_bytes likewise. */
+SYMBOL(wh_gauge_read, (wh_gauge * gauge, uint32_t depth, wh_gauge_sample *sample),
+       sample == NULL ? WH_BAD_ARGUMENT
+                      : wh_gauge_read_sized(gauge, depth, sample, (size_t)sample->struct_bytes))
+SYMBOL(wh_gauge_read_file, (const char *path, wh_gauge_view *view),
+       view == NULL ? WH_BAD_ARGUMENT
+                    : wh_gauge_read_file_sized(path, view, (size_t)view->struct_bytes))

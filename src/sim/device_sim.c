@@ -514,6 +514,41 @@ static wh_status sim_copy_out_on(wh_device *base, void *to, const void *from, ui
     return sim_copy(base, to, from, bytes);
 }
 
+/* --- looks from outside --------------------------------------------------------------------- */
+
+static void sim_lens_close(wh_device *base, whi_lens *lens) {
+    (void)base;
+    free(lens->memory);
+    free(lens);
+}
+
+static wh_status sim_lens_open(wh_device *base, whi_lens **lens, uint64_t bytes) {
+    *lens = calloc(1, sizeof **lens);
+    if (*lens == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (posix_memalign(&(*lens)->memory, 256, bytes) != 0) {
+        (*lens)->memory = NULL;
+        sim_lens_close(base, *lens);
+        *lens = NULL;
+        return WH_OUT_OF_MEMORY;
+    }
+    return WH_OK;
+}
+
+/* Lanes may run meanwhile, on this thread's behalf or another's: each word is one load. It runs
+ * nothing that is queued. (This file is not instrumented: no race is seen here, and none is hidden,
+ * since nothing is written.) */
+static wh_status sim_look(wh_device *base, whi_lens *lens, const void *from, uint64_t bytes) {
+    (void)base;
+    const volatile uint64_t *words = from;
+    uint64_t *to = lens->memory;
+    for (uint64_t k = 0; k < bytes / 8; k++) {
+        to[k] = words[k];
+    }
+    return WH_OK;
+}
+
 /* --- the rest of the device ---------------------------------------------------------------- */
 
 /* Tells of kernels on streams, which run now; a launch on the default stream has told of its own
@@ -598,6 +633,9 @@ static const whi_device_ops sim_ops = {
     .alloc_on = sim_alloc_on,
     .free_on = sim_free_on,
     .copy_out_on = sim_copy_out_on,
+    .lens_open = sim_lens_open,
+    .lens_close = sim_lens_close,
+    .look = sim_look,
     .granularity = sim_granularity,
     .reserve = sim_reserve,
     .map = sim_map,

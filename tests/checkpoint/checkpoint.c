@@ -335,6 +335,51 @@ static void test_memory(void **state) {
     wh_device_close(first);
 }
 
+/* A heap whose memory two functions of the caller's give: bytes that are out. */
+static void *source_take(uint64_t bytes, uint64_t align, void *stream, void *user) {
+    void *p = NULL;
+    (void)stream;
+    if (posix_memalign(&p, align, bytes) == 0) {
+        *(uint64_t *)user += bytes;
+    }
+    return p;
+}
+
+static void source_give(void *p, uint64_t bytes, void *stream, void *user) {
+    (void)stream;
+    *(uint64_t *)user -= bytes;
+    free(p);
+}
+
+static void test_source(void **state) {
+    (void)state;
+    uint64_t out = 0;
+    context x;
+    wh_heap_options o = {0};
+    wh_heap *heap = NULL;
+    int64_t moved = 0;
+    begin(&x, 3, 0, NULL, 3 * MIB);
+    o.device = x.device, o.bytes = 3 * MIB;
+    o.source.alloc = source_take, o.source.free = source_give, o.source.user = &out;
+    use(&x, 40000, 0);
+    assert_int_equal(wh_heap_save(x.heap, path), WH_OK);
+    assert_int_equal(wh_heap_load(&heap, path, &o, &moved), WH_OK);
+    assert_true(out >= 3 * MIB);
+    wh_heap *const old = x.heap;
+    follow(&x, x.device, heap, moved);
+    go_on(&x, 40000);
+    const uint64_t before = out;
+    assert_int_equal(wh_heap_save(heap, path), WH_OK); /* what that takes has come back */
+    assert_int_equal(out, before);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    assert_int_equal(out, 0);
+    o.memory = source_take; /* at a multiple of 256 or not: it is one too many */
+    assert_int_equal(wh_heap_load(&heap, path, &o, &moved), WH_BAD_ARGUMENT);
+    assert_null(heap);
+    end(old, x.device);
+    assert_int_equal(out, 0);
+}
+
 /* Memory of the caller's that is aligned otherwise than what the device gives: more is needed. */
 static void test_aside(void **state) {
     (void)state;
@@ -674,6 +719,7 @@ int main(void) {
         cmocka_unit_test(test_damage),    cmocka_unit_test(test_kind),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_save_fails),
         cmocka_unit_test(test_little),    cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_source),
     };
     if (mkdtemp(folder) == NULL) {
         return 1;

@@ -81,8 +81,8 @@ def test_commands():
     for word in ["--device", "--alloc", "--case", "--sizes", "--threads", "--heap", "--reps",
                  "--limit", "--seed", "--input", "--json", "--list"] + CASES:
         check(word in text, f"bench --help names {word}")
-    complains([], 2, "no command.*bench, info, registers, help")
-    complains(["frob"], 2, "unknown command 'frob'; known: bench, info, registers, help")
+    complains([], 2, "no command.*bench, info, registers, top, help")
+    complains(["frob"], 2, "unknown command 'frob'; known: bench, info, registers, top, help")
     complains(["bench", "frob"], 2, "takes no argument 'frob'")
     complains(["info", "frob"], 2, "takes no argument 'frob'")
     complains(["bench", "--frob"], 2, "unrecognized option", lines=0)
@@ -171,6 +171,12 @@ def test_results(folder):
               if row["case"] == "arena" and row["op"].endswith("malloc") and row["failed"] == 0),
           "arena: beside bump")
     check(has(alloc="null", case="single", op="malloc"), "null single")
+    for op in ("malloc", "free"):
+        for way in ("plain-", "", "nonstop-"):
+            check(has(alloc="tessera", case="gauge", op=way + op, size=256, threads=200, failed=0),
+                  f"gauge: {way}{op}")
+    check(all(("ratio_plain" in row) == ("plain-" not in row["op"]) and row["alloc"] == "tessera"
+              for row in rows if row["case"] == "gauge"), "gauge: beside plain ones")
     check(not has(alloc="bump", op="free"), "bump has no free")
     check(has(alloc="gallatin", case="churn", op="churn"), "gallatin churn")
     for name in ("floor", "floor-plain"):
@@ -204,7 +210,7 @@ def test_limit(folder):
     """A limit that is over once a series has ended: of each case the first thing is made, and the
     table and the JSON tell for each allocator from where on the rest is not."""
     # With --heap kdtree-tight has one series; test_kdtree_cases gives it a limit.
-    cases = [c for c in CASES if c not in ("init", "reserve", "graph", "kdtree-tight")]
+    cases = [c for c in CASES if c not in ("init", "reserve", "gauge", "graph", "kdtree-tight")]
     allocs = "bump,gallatin,tessera,corw,cfmmalloc"
     _, data, r = results(folder, "tiny.jsonl", "--case", ",".join(cases), "--sizes", "256,1K",
                          "--threads", "100,200", "--reps", "5", "--heap", "8M", "--alloc", allocs,

@@ -55,6 +55,9 @@ try 14 "" cuda_11_devices.cu
 try 17 "" cuda_12_pool.cu
 try 14 "" cuda_13_dynamic_graph.cu "$graph"
 try 17 "" cuda_14_tables.cu "$ops"
+try 14 "" cuda_15_memory.cu
+try 17 "" cuda_16_rmm.cu
+try 17 "" cuda_17_nvshmem.cu
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do

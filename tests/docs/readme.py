@@ -6,6 +6,7 @@ is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
+docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md likewise.
 
     readme.py SOURCE_DIR
 """
@@ -34,6 +35,8 @@ def snippets(root):
     wrong = []
     for document, begin, end in (("README.md", "readme", "readme"),
                                  ("docs/CUDA.md", r"docs \w+", "docs"),
+                                 ("docs/MEMORY.md", r"memory \w+", "memory"),
+                                 ("docs/GAUGE.md", r"gauge \w+", "gauge"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)

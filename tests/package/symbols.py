@@ -35,7 +35,7 @@ class Library:
         self.lent = [] if self.extension else [
             f"src/host/{name}.h" for name in ("image", "last_error", "structs")]
         self.headers, self.known = self.EXTENSIONS.get(self.extension, (
-            ["warpheap.h", "options.h"],
+            ["warpheap.h", "options.h", "gauge.h"],
             {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
              "whi_sim_self", "whi_refuse"}))
 

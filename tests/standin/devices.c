@@ -16,6 +16,7 @@
 #include "host/device_internal.h"
 #include "standin.h"
 #include "warpheap/detail/alloc/list.h"
+#include "warpheap/gauge.h"
 #include "warpheap/heap.h"
 
 /* --- an allocator without kernels -------------------------------------------------- */
@@ -81,13 +82,21 @@ static wh_status reserve_step(const wh_launch *l, const void *handle, const wh_r
     return launched(l);
 }
 
+static int gauge(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample *s) {
+    const void *memory;
+    memcpy(&memory, handle, sizeof memory);
+    const uint64_t *words = lens->look(lens->context, memory, 16);
+    s->live_blocks = words != NULL ? words[1] : 0;
+    return words != NULL;
+}
+
 /* clang-format off */
 #define TABLE(ident, title, text, source, caps, max_align, max_size) \
     extern const whi_alloc_ops whi_alloc_ops_##ident##_cuda; \
     const whi_alloc_ops whi_alloc_ops_##ident##_cuda = { \
         .name = title, .handle_bytes = HANDLE_BYTES, .plan = plan, .init = init, .stats = stats, \
         .check = check, .walk = walk, .reserve_plan = reserve_plan, \
-        .reserve_step = reserve_step};
+        .reserve_step = reserve_step, .gauge = gauge};
 /* clang-format on */
 WH_ALLOC_LIST(TABLE)
 
@@ -220,6 +229,81 @@ static void test_current(void **state) {
         assert_int_equal(wh_device_open(&d, specs[i / 2], NULL), WH_OK);
         assert_int_equal(wh_device_get_info(d)->ordinal, i % 2);
         wh_device_close(d);
+    }
+}
+
+/* A gauge's stream and its memory are those of the heap's device, and it waits for no device;
+ * whatever call fails, nothing stays. */
+static wh_status read_gauge(wh_heap *heap, wh_gauge_sample *s) {
+    wh_gauge *g = NULL;
+    wh_status status = wh_gauge_open(&g, heap);
+    status = status == WH_OK ? wh_gauge_read(g, WH_GAUGE_BLOCKS, s) : status;
+    standin_fail(0, 0);
+    assert_int_equal(wh_gauge_close(g), WH_OK);
+    return status;
+}
+
+static void test_gauge(void **state) {
+    (void)state;
+    wh_heap_options o = {0};
+    wh_heap *heap = NULL;
+    wh_gauge_sample s;
+    void *memory = NULL;
+    uint64_t bytes = 0, words[2] = {3, 11};
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    assert_int_equal(wh_device_open(&o.device, "cuda:0", NULL), WH_OK);
+    o.bytes = 1 << 20;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_memory(heap, &memory, &bytes), WH_OK);
+    assert_int_equal(wh_device_copy_in(o.device, memory, words, sizeof words), WH_OK);
+    const unsigned alive = standin_alive();
+    unsigned failed = 0;
+    standin_forget();
+    for (unsigned after = 0; after < 12; after++) {
+        standin_fail(cudaErrorMemoryAllocation, after);
+        const wh_status status = read_gauge(heap, &s);
+        failed += status == WH_OUT_OF_MEMORY;
+        assert_true(status == WH_OUT_OF_MEMORY || (status == WH_OK && s.live_blocks == 11));
+        assert_int_equal(standin_alive(), alive);
+    }
+    assert_true(failed >= 4 && failed < 12);
+    assert_int_equal(standin_waits_for_device(), 0);
+    assert_int_equal(standin_calls_on(1), 0);
+    assert_int_equal(standin_strays(), 0);
+    int now = -1;
+    assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+    assert_int_equal(now, 1);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(o.device);
+}
+
+/* A heap in a pool of the caller's. */
+static void test_pool(void **state) {
+    (void)state;
+    wh_heap_options o = {0};
+    wh_stats s;
+    assert_int_equal(cudaSetDevice(1), cudaSuccess);
+    for (unsigned after = 0; after < 30; after++) {
+        wh_heap *heap = NULL;
+        const unsigned before = standin_from_pool();
+        wh_status status = wh_device_open(&o.device, "cuda:0", NULL);
+        assert_int_equal(status, WH_OK);
+        o.bytes = 1 << 20;
+        o.cuda_pool = standin_pool();
+        standin_fail(cudaErrorMemoryAllocation, after);
+        status = wh_heap_create(&heap, &o);
+        status = status == WH_OK ? wh_heap_get_stats(heap, &s) : status;
+        standin_fail(0, 0);
+        assert_true(status == WH_OK || status == WH_OUT_OF_MEMORY);
+        if (after == 0) {
+            assert_non_null(strstr(wh_last_error_text(), "pool"));
+        }
+        assert_true(status != WH_OK || standin_from_pool() == before + 2);
+        assert_true(after != 29 || status == WH_OK);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(o.device);
+        assert_int_equal(standin_strays(), 0);
+        assert_int_equal(standin_alive(), 0);
     }
 }
 
@@ -427,6 +511,8 @@ int main(void) {
         cmocka_unit_test(test_current),
         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_gauge),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_errors_of_others),
         cmocka_unit_test(test_no_gpu),

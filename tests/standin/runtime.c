@@ -20,6 +20,9 @@ struct standin_stream {
 struct standin_event {
     int device;
 };
+struct standin_pool {
+    unsigned blocks; /* that have been had of it */
+};
 
 static _Thread_local int current;
 static _Thread_local cudaError_t last; /* of any call, until someone asks */
@@ -172,6 +175,20 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream) {
     strays += stream_device(stream) != current;
     return add(p, bytes);
 }
+struct standin_pool *standin_pool(void) {
+    static struct standin_pool pool;
+    return &pool;
+}
+unsigned standin_from_pool(void) {
+    return standin_pool()->blocks;
+}
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+    const cudaError_t e =
+        pool == standin_pool() ? cudaMallocAsync(p, bytes, stream) : cudaErrorInvalidValue;
+    pool->blocks += e == cudaSuccess;
+    return e;
+}
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {
     strays += stream_device(stream) != current;
     return drop(p);
@@ -203,6 +220,22 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) {
         (*stream)->device = current;
     }
     return e;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    return flags == cudaStreamNonBlocking ? cudaStreamCreate(stream) : cudaErrorInvalidValue;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+    static _Thread_local enum cudaStreamCaptureMode own = cudaStreamCaptureModeGlobal;
+    const enum cudaStreamCaptureMode before = own;
+    own = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
+    return flags == cudaHostAllocDefault ? add(p, bytes) : cudaErrorInvalidValue;
+}
+cudaError_t cudaFreeHost(void *p) {
+    return drop(p);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return drop(stream);

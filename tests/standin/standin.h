@@ -23,6 +23,9 @@ void standin_fail(int error, unsigned after);
 void standin_set_count(int count, int error);
 /* Whether memory can be had in stream order. */
 void standin_set_pools(int pools);
+/* A pool of memory, for as long as the program runs, and blocks that have been had of it. */
+struct standin_pool *standin_pool(void);
+unsigned standin_from_pool(void);
 /* Blocks of memory, streams and events that are there. */
 unsigned standin_alive(void);
 /* Reserved ranges of addresses, and pieces of memory for them. */

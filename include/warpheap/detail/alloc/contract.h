@@ -55,7 +55,7 @@
  *
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
  *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
- *
+ * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens
  * With #define WH_ALLOC_SAVES there: wh_X_image_of, _image_plan, _live, _adopt at wh_image_shape
  */
 #ifndef WH_ALLOC_CONTRACT_H
@@ -151,6 +151,21 @@ typedef struct wh_image_shape {
     uint64_t n_shards;
     uint64_t flags; /* the allocator's own */
 } wh_image_shape;
+
+/*   int wh_X_gauge(wh_X_ref h, const wh_gauge_lens *lens, wh_gauge_sample *s)
+ *       host, while lanes run: adds to s what copies of the metadata say. s begins with what the
+ *       host knows, failed and bad_frees 0, all else WH_UNKNOWN. 0: a look or the room failed
+ *
+ * How the host looks at metadata. look: a copy of `bytes` bytes, up to WH_GAUGE_LOOK, at a multiple
+ * of 8, each 8 of them whole, made now; until the next look; NULL: it failed. room: memory of the
+ * host, the same until the gauge is closed if it is large enough; NULL: there is none. */
+#define WH_GAUGE_LOOK ((uint64_t)1 << 20)
+typedef struct wh_gauge_lens {
+    const void *(*look)(void *context, const void *from, uint64_t bytes);
+    void *(*room)(void *context, uint64_t bytes);
+    void *context;
+    uint32_t depth; /* WH_GAUGE_* */
+} wh_gauge_lens;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {

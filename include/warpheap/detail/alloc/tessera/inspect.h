@@ -185,6 +185,24 @@ typedef struct wh_tessera_slab_view {
     uint32_t left, end; /* slots [left, end) are still with a cursor */
 } wh_tessera_slab_view;
 
+/* Of a slab, whose tag is its class's usual one or not: which slots a cursor with this span has. A
+ * span has slabs of the usual size, or is one that is smaller. Others of either kind may lie right
+ * behind it. */
+WH_HD void wh_tessera_view_span_(wh_tessera_slab_view *view, uint64_t span, int is_usual) {
+    const uint32_t chunk = view->slab, chunks = wh_tessera_tag_chunks(view->tag);
+    const uint32_t first = wh_tessera_span_first(span);
+    const uint32_t position = wh_tessera_span_position(span);
+    const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
+    const int in_step = is_usual ? chunk >= first && (chunk - first) % chunks == 0
+                                 : chunk == first && wh_tessera_span_slots(span) == view->slots;
+    const uint32_t slabs = wh_tessera_span_slots(span) / view->slots;
+    view->left = view->end = 0;
+    if (in_step && before < slabs && position < (before + 1) * view->slots) {
+        view->left = position > before * view->slots ? position - before * view->slots : 0;
+        view->end = view->slots;
+    }
+}
+
 /* Whether chunk is the first of a slab that is in use. (The loads of this and the next few are
  * atomic: the last part of the file looks while lanes run.) */
 WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_slab_view *view) {
@@ -193,28 +211,16 @@ WH_FN int wh_tessera_view_slab_(wh_tessera_core g, uint32_t chunk, wh_tessera_sl
         wh_tessera_tag_at(tag) != 0) {
         return 0;
     }
-    const uint32_t chunks = wh_tessera_tag_chunks(tag), c = wh_tessera_tag_class(tag);
+    const uint32_t c = wh_tessera_tag_class(tag);
     const wh_tessera_cursor *cursor = wh_tessera_cursor_at_(g, wh_tessera_tag_shard(tag), c);
     view->tag = tag;
     view->slab = chunk;
     view->slots = wh_tessera_tag_slots(tag, g.chunk_log2);
-    view->left = view->end = 0;
     const uint64_t span = wh_load_u64_relaxed(&cursor->span);
-    const uint32_t first = wh_tessera_span_first(span);
-    const uint32_t position = wh_tessera_span_position(span);
-    const uint32_t before = chunk >= first ? (chunk - first) / chunks : 0;
-    /* A span has slabs of the usual size, or is one that is smaller. Others of either kind may lie
-     * right behind it. */
     const int is_usual =
         tag == wh_tessera_with_shard(wh_load_u64_relaxed(&wh_tessera_header_(g)->slab_tags[c]),
                                      wh_tessera_tag_shard(tag));
-    const int in_step = is_usual ? chunk >= first && (chunk - first) % chunks == 0
-                                 : chunk == first && wh_tessera_span_slots(span) == view->slots;
-    const uint32_t slabs = wh_tessera_span_slots(span) / view->slots;
-    if (in_step && before < slabs && position < (before + 1) * view->slots) {
-        view->left = position > before * view->slots ? position - before * view->slots : 0;
-        view->end = view->slots;
-    }
+    wh_tessera_view_span_(view, span, is_usual);
     return 1;
 }
 

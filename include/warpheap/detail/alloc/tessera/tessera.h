@@ -26,6 +26,7 @@
  *   slow.h        the slow path of slots: a short way, then a ladder
  *   inspect.h     first state, statistics, checks
  *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
+ *   gauge.h       statistics by the host, while lanes run
  *   image.h       what of a heap goes into a file, and comes back
  *
  * Cost
@@ -439,9 +440,11 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 #define wh_tessera_EACH 1
 #define WH_ALLOC_RESERVES 1
 #define WH_ALLOC_SAVES 1
+#define WH_ALLOC_GAUGES 1
 
 #include "warpheap/detail/simt/end.h"
 
+#include "warpheap/detail/alloc/tessera/gauge.h"
 #include "warpheap/detail/alloc/tessera/image.h"
 #include "warpheap/detail/alloc/tessera/inspect.h"
 #include "warpheap/detail/alloc/tessera/reserve.h"
