@@ -99,7 +99,7 @@ static wh_status hold_chains(wh_group *x) {
     whi_chains *c = &g->chains;
     const uint64_t fan = (uint64_t)GROUP_KINDS << g->fan_log2;
     c->n_pages = &g->state->n_pages;
-    TRY(whi_hold(&x->held, &c->cursor, (uint64_t)GROUP_KINDS << g->parts_log2, 8));
+    TRY(whi_hold(&x->held, &c->cursor, (uint64_t)GROUP_KINDS * g->strands << g->parts_log2, 8));
     TRY(whi_hold(&x->held, &c->page, c->most, sizeof *c->page));
     TRY(whi_hold(&x->held, &c->ordinal, c->most, 4));
     TRY(whi_hold(&x->held, &c->next, c->most, 4));

@@ -21,7 +21,7 @@ WH_FN uint32_t OF(digit_of)(KEY key, uint32_t run) {
 /* Bits for all rows of a tile: none has moved. All threads. */
 WH_FN void OF(mark_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t) {
     for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
-        const wh_mask has = wh_ballot(WH_FULL_WARP, has_row(g, t, step + wh_lane_id()));
+        const wh_mask has = wh_ballot(WH_FULL_WARP, has_row(g, s, t, step + wh_lane_id()));
         if (wh_lane_id() == 0) {
             SHARED(uint32_t, bits)[step / 32] = has;
         }

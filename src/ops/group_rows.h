@@ -161,7 +161,7 @@ WH_FN OF(row)
     OF(row) r;
     r.key = 0;
     r.value = 0;
-    if (t->kind == GROUP_RAW && has_row(g, t, i)) {
+    if (t->kind == GROUP_RAW && has_row(g, s, t, i)) {
         r.key = OF(key_of)(g, s, t, i);
         r.value = OF(value_of)(g, s, t, i);
     }

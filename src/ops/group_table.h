@@ -7,11 +7,11 @@
  * S2      what else a slot has changes by atomics alone while rows come in; an empty slot has what
  *         adds nothing: 0, and for least all ones. All orders relaxed: between rows that come in
  *         and what reads the slots there is a barrier
- * S3      while rows come in no slot becomes empty. A row takes the first slot of a few, from its
- *         hash on, that has its key or is empty; there is none only if others have all of these,
- *         and that stays so. Hence of a node, which one block reads with one table, all rows of a
- *         key are in the table or none is
- * Progress the first row of a node finds its slot empty: each node makes an end of one key at least
+ * S3      while rows come in no slot becomes empty. A row takes the first slot of a few, which its
+ *         key's hash says, that has its key or is empty; there is none only if others have all of
+ *         these, and that stays so. Hence of a node, which one block reads with one table, all rows
+ * of a key are in the table or none is Progress the first row of a node finds its slot empty: each
+ * node makes an end of one key at least
  */
 
 /* The slot of a key; SLOT_NONE: it finds none in so many places. S1, S3 */
@@ -24,6 +24,7 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
         }
         return s->slots;
     }
+    const uint32_t apart = hash >> 16 | 1; /* odd: all places are others */
     uint32_t at = hash & mask;
     WH_NO_UNROLL
     for (uint32_t k = 0; k < WH_PLANT(table_s3, probes, probes - wh_lane_id() % 2); k++) {
@@ -35,7 +36,7 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
         if (seen == 0 || seen == key) {
             return at;
         }
-        at = (at + 1) & mask;
+        at = (at + apart) & mask;
     }
     return SLOT_NONE;
 }
@@ -121,9 +122,10 @@ WH_FN void OF(add_item)(const whi_group *g, OF(item) * m, const OF(item) * other
     m->most = WH_PLANT(table_add_most, other->most > m->most, 0) ? other->most : m->most;
 }
 
-/* Rows of a warp into their slots; if many are in one, first together. All lanes. S2 */
-WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_t slot,
-                           OF(item) m) {
+/* Rows of a warp into their slots, those that are in one slot first together; whether these were
+ * many. If they are not, this costs more than it saves. All lanes. S2 */
+WH_FN int OF(absorb_together)(const whi_group *g, const whi_group_shape *s, uint32_t slot,
+                              OF(item) m) {
     const wh_mask has = wh_ballot(WH_FULL_WARP, slot != SLOT_NONE);
     const uint32_t leader = has != 0 ? wh_mask_leader(has) : 0;
     const uint32_t theirs = wh_shfl_u32(WH_FULL_WARP, slot, leader);
@@ -132,7 +134,7 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
         if (slot != SLOT_NONE) {
             OF(absorb)(g, s, slot, m);
         }
-        return;
+        return 0;
     }
     if (WH_PLANT(table_others, slot != SLOT_NONE, 0) && slot != theirs) {
         OF(absorb)(g, s, slot, m);
@@ -156,6 +158,18 @@ WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_
     if (wh_lane_id() == leader) {
         OF(absorb)(g, s, theirs, m);
     }
+    return 1;
+}
+
+/* The same; *meets: whether those of the step before were many, which is looked at until they are
+ * not. */
+WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_t slot, OF(item) m,
+                           int *meets) {
+    if (*meets) {
+        *meets = OF(absorb_together)(g, s, slot, m);
+    } else if (slot != SLOT_NONE) {
+        OF(absorb)(g, s, slot, m);
+    }
 }
 
 /* All rows of a tile are left, without a look. All threads. */
@@ -174,15 +188,19 @@ WH_FN void OF(leave_tile)(const whi_group_shape *s, const group_tile *t) {
  * All threads. */
 WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                            uint32_t probes) {
-    uint32_t *bits = SHARED(uint32_t, bits);
+    const uint32_t threads = wh_block_threads();
     OF(row) next = OF(row_at)(g, s, t, first_step() + wh_lane_id());
+    OF(row) after = OF(row_at)(g, s, t, first_step() + wh_lane_id() + threads);
+    uint32_t n_left = 0;
+    int meets = 1;
     WH_NO_UNROLL
-    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+    for (uint32_t step = first_step(); step < t->n; step += threads) {
         const uint32_t i = step + wh_lane_id();
-        const OF(row) now = next; /* the next one is on its way meanwhile */
-        next = OF(row_at)(g, s, t, i + wh_block_threads());
+        const OF(row) now = next; /* two more are on their way meanwhile */
+        next = after;
+        after = OF(row_at)(g, s, t, i + 2 * threads);
         uint32_t slot = SLOT_NONE;
-        const int has = has_row(g, t, i);
+        const int has = has_row(g, s, t, i);
         OF(item) m;
         memset(&m, 0, sizeof m);
         if (has) {
@@ -190,13 +208,14 @@ WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const g
             slot = OF(find)(s, m.key, OF(hash)(m.key, t->level), probes, t->mask);
         }
         const wh_mask left = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
-        OF(absorb_warp)(g, s, slot, m);
+        OF(absorb_warp)(g, s, slot, m, &meets);
+        n_left += wh_popc32(left);
         if (wh_lane_id() == 0) {
-            bits[step / 32] = left;
-            if (left != 0) {
-                (void)wh_shared_fetch_add_u32(&WORDS[GROUP_LEFT], wh_popc32(left));
-            }
+            SHARED(uint32_t, bits)[step / 32] = left;
         }
+    }
+    if (wh_lane_id() == 0 && n_left != 0) {
+        (void)wh_shared_fetch_add_u32(&WORDS[GROUP_LEFT], n_left);
     }
     wh_syncthreads();
 }
@@ -234,7 +253,7 @@ WH_FN void OF(copy_raw)(const whi_group *g, OF(row) r, unsigned char *page, uint
     }
 }
 
-/* A row that has a bit, and whether the caller has one in that step. */
+/* The row of a step that the caller has, if it has a bit; whether it has. */
 WH_FN int OF(take_bit)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                        uint32_t step, OF(row) * r) {
     const uint32_t i = step + wh_lane_id();
@@ -244,66 +263,103 @@ WH_FN int OF(take_bit)(const whi_group *g, const whi_group_shape *s, const group
     return has;
 }
 
-/* The rows of a step to their pages; 1: the caller's has found no place, and keeps its bit. */
-WH_FN int OF(spill_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                        const whi_chains *c, uint32_t i, OF(row) r) {
-    const tile_places places = places_of(s);
-    const uint32_t p = OF(part_of)(r.key, t->level, t->parts_log2);
-    if (places.first[p] == TILE_NOWHERE) {
-        return 1;
+/* Where in order of their parts a row is: the column of keys, and behind it that of values. */
+WH_FN void OF(stage_row)(const whi_group *g, const whi_group_shape *s, uint32_t at, OF(row) r) {
+    SHARED(KEY, stage)[at] = r.key;
+    if (g->value_bytes != 0) {
+        ((VALUE *)(void *)(SHARED(KEY, stage) + s->staged))[at] = r.value;
     }
-    const uint32_t k = wh_shared_fetch_add_u32(&places.counts[p], 1);
-    uint32_t at;
-    unsigned char *page = page_of_place(&places, c->page_log2, p, k, &at);
-    if (t->kind == GROUP_RAW) {
-        OF(copy_raw)(g, r, page, at);
-    } else {
-        OF(copy_partial)(g, s, t, i, page, at);
-    }
-    return 0;
 }
 
-/* Those of a tile's rows that have a bit, to the chains of their parts; bits that are left: there
- * was no memory. 0 then. All threads. */
-WH_FN int OF(spill_tile)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
-                         const group_tile *t, const whi_chains *c) {
+/* Row i of those that are staged, and its page; NULL: it has none. */
+WH_FN unsigned char *OF(staged_row)(const whi_group *g, const whi_group_shape *s,
+                                    const group_tile *t, uint32_t i, OF(row) * r, uint32_t *at) {
     const tile_places places = places_of(s);
+    r->key = SHARED(KEY, stage)[i];
+    r->value =
+        g->value_bytes != 0 ? ((VALUE *)(void *)(SHARED(KEY, stage) + s->staged))[i] : (VALUE)0;
+    const uint32_t p = OF(part_of)(r->key, t->level, t->parts_log2);
+    if (places.first[p] == TILE_NOWHERE) {
+        return NULL;
+    }
+    return page_of_place(&places, g->layout[GROUP_RAW].page_log2, p, i - places.start[p], at);
+}
+
+/* Staged rows to their places: lanes that follow each other write places that do. All threads. */
+WH_FN void OF(write_staged)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                            uint32_t n) {
     const uint32_t threads = wh_block_threads();
-    uint32_t *bits = SHARED(uint32_t, bits);
-    begin_places(&places, 1u << t->parts_log2);
-    for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
-        OF(row) r[STEPS_AHEAD]; /* asked for before the first one is used */
-        int has[STEPS_AHEAD];
-        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
-            const uint32_t now = step + k * threads;
-            has[k] = now < t->n && (bits[now / 32] >> wh_lane_id() & 1) != 0;
-            r[k].key = has[k] ? OF(key_of)(g, s, t, now + wh_lane_id()) : 0;
+    for (uint32_t i = wh_thread_in_block(); i < n; i += WRITES_AHEAD * threads) {
+        OF(row) r[WRITES_AHEAD]; /* all are looked for before the first one is written */
+        unsigned char *page[WRITES_AHEAD];
+        uint32_t at[WRITES_AHEAD];
+        for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
+            const uint32_t now = i + k * threads;
+            at[k] = 0;
+            page[k] = OF(staged_row)(g, s, t, now < n ? now : n - 1, &r[k], &at[k]);
         }
-        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
-            if (has[k]) {
-                const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
-                (void)wh_shared_fetch_add_u32(&places.counts[p], 1);
+        for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
+            if (i + k * threads < n && page[k] != NULL) {
+                OF(copy_raw)(g, r[k], page[k], at[k]);
             }
+        }
+    }
+}
+
+/* Of EACH rows a thread of a tile, from `first` on, those that have a bit, to the chains of their
+ * parts; bits that are left: there was no memory. 0 then. All threads. */
+WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
+                         const group_tile *t, const whi_chains *c, uint32_t first) {
+    const tile_places places = places_of(s);
+    const uint32_t threads = wh_block_threads(), parts = 1u << t->parts_log2;
+    const uint32_t step = first + first_step();
+    OF(row) r[EACH];     /* asked for before the first one is used */
+    uint32_t rank[EACH]; /* in its part; UINT32_MAX: there is no row */
+    begin_places(&places, parts);
+    for (uint32_t k = 0; k < EACH; k++) {
+        rank[k] = OF(take_bit)(g, s, t, step + k * threads, &r[k]) ? 0 : UINT32_MAX;
+    }
+    for (uint32_t k = 0; k < EACH; k++) {
+        if (rank[k] == 0) {
+            const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
+            rank[k] = wh_shared_fetch_add_u32(&places.counts[p], 1);
         }
     }
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
-    place_tile(heap, c, &places, 1u << t->parts_log2);
-    for (uint32_t step = first_step(); step < t->n; step += STEPS_AHEAD * threads) {
-        OF(row) r[STEPS_AHEAD];
-        int has[STEPS_AHEAD];
-        for (uint32_t k = 0; k < STEPS_AHEAD; k++) {
-            has[k] = OF(take_bit)(g, s, t, step + k * threads, &r[k]);
+    const uint32_t n = start_parts(&places, parts);
+    place_tile(heap, c, &places, parts);
+    for (uint32_t k = 0; k < EACH; k++) {
+        const uint32_t i = step + k * threads + wh_lane_id();
+        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
+        const int has = rank[k] != UINT32_MAX, is_left = has && places.first[p] == TILE_NOWHERE;
+        if (has && t->kind == GROUP_RAW) {
+            OF(stage_row)(g, s, places.start[p] + rank[k], r[k]);
+        } else if (has && !is_left) {
+            uint32_t at;
+            unsigned char *page = page_of_place(&places, c->page_log2, p, rank[k], &at);
+            OF(copy_partial)(g, s, t, i, page, at);
         }
-        for (uint32_t k = 0; k < STEPS_AHEAD && step + k * threads < t->n; k++) {
-            const uint32_t now = step + k * threads;
-            const int is_left = has[k] && OF(spill_row)(g, s, t, c, now + wh_lane_id(), r[k]);
-            const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
-            WH_PLANT(table_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
-            if (wh_lane_id() == 0) {
-                bits[now / 32] = WH_PLANT(table_r1_bits, left, bits[now / 32]);
-            }
+        const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
+        if (wh_lane_id() == 0 && step + k * threads < t->n) {
+            SHARED(uint32_t, bits)
+            [(step + k * threads) / 32] =
+                WH_PLANT(table_r1_bits, left, SHARED(uint32_t, bits)[(step + k * threads) / 32]);
         }
     }
-    wh_syncthreads();
+    WH_PLANT(table_b1_staged, wh_syncthreads(), (void)0);
+    OF(write_staged)(g, s, t, t->kind == GROUP_RAW ? n : 0);
+    WH_PLANT(table_b1_written, wh_syncthreads(), (void)0); /* before counts, and the next ones */
     return places.words[TILE_FAILED] == 0;
+}
+
+/* Those of a tile's rows that have a bit, to the chains of their parts; 0: there was no memory for
+ * all, and those that are left have their bit. All threads. */
+WH_FN int OF(spill_tile)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
+                         const group_tile *t, const whi_chains *c) {
+    int is_done = 1;
+    WH_NO_UNROLL
+    for (uint32_t first = 0; is_done && first < t->n; first += EACH * wh_block_threads()) {
+        is_done = OF(spill_some)(heap, g, s, t, c, first);
+    }
+    return is_done;
 }

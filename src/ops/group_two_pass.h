@@ -85,6 +85,7 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
     const KEY *keys = (const KEY *)g->part_key + first;
     const VALUE *values = (const VALUE *)g->part_value + first;
     uint32_t *left = g->part_left + first / 32 + p;
+    int meets = 1;
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_LEFT] = 0;
     }
@@ -104,7 +105,7 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
             if (has) {
                 m = OF(item_of)(g, keys[i], g->value_bytes != 0 ? values[i] : 0);
             }
-            OF(absorb_warp)(g, s, slot, m);
+            OF(absorb_warp)(g, s, slot, m, &meets);
         }
         wh_syncwarp(WH_FULL_WARP); /* all have read their bit */
         if (wh_lane_id() == 0) {
