@@ -19,6 +19,7 @@ enum { GROUP_RAW, GROUP_PARTIAL, GROUP_KINDS };
 /* What a group has beside its key. */
 typedef struct whi_group_needs {
     uint32_t count, sum, least, most; /* whether */
+    uint32_t is_float;                /* values are of float or double */
 } whi_group_needs;
 
 /* Where a row's fields are in a page of a chain, each a column; as whi_group_needs, and the key. */
@@ -66,8 +67,8 @@ typedef struct whi_group {
     const void *key, *value;
     uint32_t n;
     uint32_t key_bytes, value_bytes; /* value_bytes 0: none */
-    wh_group_value kind;
     whi_group_needs needs;
+    int is_plain; /* counts and sums of integers */
     int is_sim;
     int is_paper;    /* no tables: all rows to lists */
     int is_two_pass; /* group_two_pass.h: parts in memory of the device, the result in columns */

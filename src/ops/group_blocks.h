@@ -75,10 +75,6 @@ typedef struct group_tile {
 #define SHARED(type, field) ((type *)(void *)((char *)wh_shared() + s->field))
 #define WORDS ((uint32_t *)wh_shared()) /* come first */
 
-WH_FN int is_float(const whi_group *g) {
-    return g->kind == WH_GROUP_FLOAT || g->kind == WH_GROUP_DOUBLE;
-}
-
 WH_FN double double_of(uint64_t bits) {
     double d;
     memcpy(&d, &bits, sizeof d);

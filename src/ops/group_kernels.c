@@ -30,9 +30,9 @@ typedef struct group_args {
 #define WRITES_AHEAD 4u
 #else
 #ifdef WH_HOSTILE
-#define EACH 2u
-#else
 #define EACH 1u
+#else
+#define EACH 2u
 #endif
 #define WRITES_AHEAD 2u
 #endif
@@ -389,7 +389,7 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define NODE_PROBES 2u
 #define MOST_SLOTS 8u
 #else
-#define TILE 128u
+#define TILE 256u
 #define TABLE_PROBES 4u
 #define NODE_PROBES 6u
 #define MOST_SLOTS 32u

@@ -32,8 +32,9 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
         if (seen == 0) {
             seen = WH_PLANT(table_s1_cas, KEY_OP(cas)(&keys[at], 0, key),
                             KEY_OP(exchange)(&keys[at], key) & 0);
+            seen = seen == 0 ? key : seen;
         }
-        if (seen == 0 || seen == key) {
+        if (seen == key) {
             return at;
         }
         at = (at + apart) & mask;
@@ -42,21 +43,22 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
 }
 
 /* A row into its slot. S2 */
-WH_FN void OF(absorb)(const whi_group *g, const whi_group_shape *s, uint32_t slot, OF(item) m) {
-    if (g->needs.count) {
+WH_FN void OF(absorb)(const whi_group_needs *w, const whi_group_shape *s, uint32_t slot,
+                      OF(item) m) {
+    if (w->count) {
         (void)wh_shared_fetch_add_u32(&SHARED(uint32_t, counts)[slot], m.count);
     }
-    if (g->needs.sum && is_float(g)) {
+    if (w->sum && w->is_float) {
         add_double(&SHARED(uint64_t, sums)[slot], m.sum);
-    } else if (g->needs.sum) {
+    } else if (w->sum) {
         uint32_t *low = SHARED(uint32_t, sums) + slot;
         add_u64(low, low + s->slots + 2, WH_PLANT(table_sum, m.sum, (uint32_t)m.sum));
     }
-    if (WH_PLANT(table_least, g->needs.least, 0) &&
+    if (WH_PLANT(table_least, w->least, 0) &&
         m.least < VALUE_OP(load)(&SHARED(VALUE, least)[slot])) {
         (void)VALUE_OP(fetch_min)(&SHARED(VALUE, least)[slot], m.least);
     }
-    if (g->needs.most && m.most > VALUE_OP(load)(&SHARED(VALUE, most)[slot])) {
+    if (w->most && m.most > VALUE_OP(load)(&SHARED(VALUE, most)[slot])) {
         (void)WH_PLANT(table_s2_most, VALUE_OP(fetch_max)(&SHARED(VALUE, most)[slot], m.most),
                        VALUE_OP(exchange)(&SHARED(VALUE, most)[slot], m.most));
     }
@@ -70,7 +72,7 @@ WH_FN OF(item) OF(item_of_slot)(const whi_group *g, const whi_group_shape *s, ui
     if (g->needs.count) {
         m.count = SHARED(uint32_t, counts)[slot];
     }
-    if (g->needs.sum && is_float(g)) {
+    if (g->needs.sum && g->needs.is_float) {
         m.sum = SHARED(uint64_t, sums)[slot];
     } else if (g->needs.sum) {
         const uint32_t *low = SHARED(uint32_t, sums) + slot;
@@ -94,7 +96,7 @@ WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t
     if (g->needs.count) {
         SHARED(uint32_t, counts)[slot] = 0;
     }
-    if (g->needs.sum && is_float(g)) {
+    if (g->needs.sum && g->needs.is_float) {
         SHARED(uint64_t, sums)[slot] = 0;
     } else if (g->needs.sum) {
         uint32_t *low = SHARED(uint32_t, sums) + slot;
@@ -115,16 +117,16 @@ WH_FN int OF(is_taken)(const whi_group_shape *s, uint32_t slot) {
 }
 
 /* Adds what another lane's row says to the caller's. */
-WH_FN void OF(add_item)(const whi_group *g, OF(item) * m, const OF(item) * other) {
+WH_FN void OF(add_item)(const whi_group_needs *w, OF(item) * m, const OF(item) * other) {
     m->count += other->count;
-    m->sum = is_float(g) ? add_bits(m->sum, other->sum) : m->sum + other->sum;
+    m->sum = w->is_float ? add_bits(m->sum, other->sum) : m->sum + other->sum;
     m->least = other->least < m->least ? other->least : m->least;
     m->most = WH_PLANT(table_add_most, other->most > m->most, 0) ? other->most : m->most;
 }
 
 /* Rows of a warp into their slots, those that are in one slot first together; whether these were
  * many. If they are not, this costs more than it saves. All lanes. S2 */
-WH_FN int OF(absorb_together)(const whi_group *g, const whi_group_shape *s, uint32_t slot,
+WH_FN int OF(absorb_together)(const whi_group_needs *w, const whi_group_shape *s, uint32_t slot,
                               OF(item) m) {
     const wh_mask has = wh_ballot(WH_FULL_WARP, slot != SLOT_NONE);
     const uint32_t leader = has != 0 ? wh_mask_leader(has) : 0;
@@ -132,12 +134,12 @@ WH_FN int OF(absorb_together)(const whi_group *g, const whi_group_shape *s, uint
     const wh_mask same = wh_ballot(WH_FULL_WARP, slot != SLOT_NONE && slot == theirs);
     if (wh_popc32(same) < MANY_LANES) {
         if (slot != SLOT_NONE) {
-            OF(absorb)(g, s, slot, m);
+            OF(absorb)(w, s, slot, m);
         }
         return 0;
     }
     if (WH_PLANT(table_others, slot != SLOT_NONE, 0) && slot != theirs) {
-        OF(absorb)(g, s, slot, m);
+        OF(absorb)(w, s, slot, m);
     }
     if (slot != theirs) {
         memset(&m, 0, sizeof m);
@@ -149,26 +151,25 @@ WH_FN int OF(absorb_together)(const whi_group *g, const whi_group_shape *s, uint
         OF(item) other;
         other.key = m.key;
         other.count = wh_shfl_u32(WH_FULL_WARP, m.count, from);
-        other.sum =
-            WH_PLANT(table_add_sum, g->needs.sum, 0) ? wh_shfl_u64(WH_FULL_WARP, m.sum, from) : 0;
-        other.least = g->needs.least ? VALUE_SHUFFLE(WH_FULL_WARP, m.least, from) : m.least;
-        other.most = g->needs.most ? VALUE_SHUFFLE(WH_FULL_WARP, m.most, from) : m.most;
-        OF(add_item)(g, &m, &other);
+        other.sum = WH_PLANT(table_add_sum, w->sum, 0) ? wh_shfl_u64(WH_FULL_WARP, m.sum, from) : 0;
+        other.least = w->least ? VALUE_SHUFFLE(WH_FULL_WARP, m.least, from) : m.least;
+        other.most = w->most ? VALUE_SHUFFLE(WH_FULL_WARP, m.most, from) : m.most;
+        OF(add_item)(w, &m, &other);
     }
     if (wh_lane_id() == leader) {
-        OF(absorb)(g, s, theirs, m);
+        OF(absorb)(w, s, theirs, m);
     }
     return 1;
 }
 
 /* The same; *meets: whether those of the step before were many, which is looked at until they are
  * not. */
-WH_FN void OF(absorb_warp)(const whi_group *g, const whi_group_shape *s, uint32_t slot, OF(item) m,
-                           int *meets) {
+WH_FN void OF(absorb_warp)(const whi_group_needs *w, const whi_group_shape *s, uint32_t slot,
+                           OF(item) m, int *meets) {
     if (*meets) {
-        *meets = OF(absorb_together)(g, s, slot, m);
+        *meets = OF(absorb_together)(w, s, slot, m);
     } else if (slot != SLOT_NONE) {
-        OF(absorb)(g, s, slot, m);
+        OF(absorb)(w, s, slot, m);
     }
 }
 
@@ -185,12 +186,12 @@ WH_FN void OF(leave_tile)(const whi_group_shape *s, const group_tile *t) {
 }
 
 /* The rows of a tile into the table; bits says which have found no slot, and GROUP_LEFT how many.
- * All threads. */
-WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                           uint32_t probes) {
+ * w: g's needs, or the same as constants. All threads. */
+WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                           uint32_t probes, const whi_group_needs *w) {
     const uint32_t threads = wh_block_threads();
-    OF(row) next = OF(row_at)(g, s, t, first_step() + wh_lane_id());
-    OF(row) after = OF(row_at)(g, s, t, first_step() + wh_lane_id() + threads);
+    OF(row) next = OF(row_at)(g, s, t, first_step() + wh_lane_id(), w);
+    OF(row) after = OF(row_at)(g, s, t, first_step() + wh_lane_id() + threads, w);
     uint32_t n_left = 0;
     int meets = 1;
     WH_NO_UNROLL
@@ -198,17 +199,17 @@ WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const g
         const uint32_t i = step + wh_lane_id();
         const OF(row) now = next; /* two more are on their way meanwhile */
         next = after;
-        after = OF(row_at)(g, s, t, i + 2 * threads);
+        after = OF(row_at)(g, s, t, i + 2 * threads, w);
         uint32_t slot = SLOT_NONE;
         const int has = has_row(g, s, t, i);
         OF(item) m;
         memset(&m, 0, sizeof m);
         if (has) {
-            m = OF(item_at)(g, s, t, i, now);
+            m = OF(item_at)(g, s, t, i, now, w);
             slot = OF(find)(s, m.key, OF(hash)(m.key, t->level), probes, t->mask);
         }
         const wh_mask left = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
-        OF(absorb_warp)(g, s, slot, m, &meets);
+        OF(absorb_warp)(w, s, slot, m, &meets);
         n_left += wh_popc32(left);
         if (wh_lane_id() == 0) {
             SHARED(uint32_t, bits)[step / 32] = left;
@@ -218,6 +219,19 @@ WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const g
         (void)wh_shared_fetch_add_u32(&WORDS[GROUP_LEFT], n_left);
     }
     wh_syncthreads();
+}
+
+/* The same, with code of its own for what is asked for most. */
+WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                           uint32_t probes) {
+    whi_group_needs plain;
+    memset(&plain, 0, sizeof plain);
+    plain.count = plain.sum = 1;
+    if (g->is_plain) {
+        OF(absorb_rows)(g, s, t, probes, &plain);
+    } else {
+        OF(absorb_rows)(g, s, t, probes, &g->needs);
+    }
 }
 
 /* Bits for all slots that are taken, as of a tile's rows. All threads. */
@@ -240,7 +254,8 @@ WH_FN void OF(copy_partial)(const whi_group *g, const whi_group_shape *s, const 
         WH_PLANT(table_r1_slot, OF(empty_slot)(g, s, i), (void)0);
     } else {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
-        OF(item_to_page)(g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i)));
+        OF(item_to_page)
+        (g, page, at, OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i), &g->needs));
     }
 }
 
@@ -259,7 +274,7 @@ WH_FN int OF(take_bit)(const whi_group *g, const whi_group_shape *s, const group
     const uint32_t i = step + wh_lane_id();
     const int has = step < t->n && (SHARED(uint32_t, bits)[step / 32] >> wh_lane_id() & 1) != 0;
     r->key = has ? OF(key_of)(g, s, t, i) : 0;
-    r->value = has && t->kind == GROUP_RAW ? OF(value_of)(g, s, t, i) : 0;
+    r->value = has && t->kind == GROUP_RAW && g->value_bytes != 0 ? OF(value_of)(g, s, t, i) : 0;
     return has;
 }
 
@@ -328,6 +343,7 @@ WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
     const uint32_t n = start_parts(&places, parts);
     place_tile(heap, c, &places, parts);
+    const int is_done = places.words[TILE_FAILED] == 0;
     for (uint32_t k = 0; k < EACH; k++) {
         const uint32_t i = step + k * threads + wh_lane_id();
         const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
@@ -348,8 +364,7 @@ WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_
     }
     WH_PLANT(table_b1_staged, wh_syncthreads(), (void)0);
     OF(write_staged)(g, s, t, t->kind == GROUP_RAW ? n : 0);
-    WH_PLANT(table_b1_written, wh_syncthreads(), (void)0); /* before counts, and the next ones */
-    return places.words[TILE_FAILED] == 0;
+    return is_done;
 }
 
 /* Those of a tile's rows that have a bit, to the chains of their parts; 0: there was no memory for

@@ -103,9 +103,9 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
         const wh_mask none = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
         if (g->is_writing) {
             if (has) {
-                m = OF(item_of)(g, keys[i], g->value_bytes != 0 ? values[i] : 0);
+                m = OF(item_of)(&g->needs, keys[i], g->value_bytes != 0 ? values[i] : 0);
             }
-            OF(absorb_warp)(g, s, slot, m, &meets);
+            OF(absorb_warp)(&g->needs, s, slot, m, &meets);
         }
         wh_syncwarp(WH_FULL_WARP); /* all have read their bit */
         if (wh_lane_id() == 0) {

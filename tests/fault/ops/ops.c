@@ -162,7 +162,6 @@ static const fault faults[] = {
     {"table_r1_slot", "group-full", EVERYWHERE},
     {"table_b1_counted", "group-random", EVERYWHERE},
     {"table_b1_staged", "group-random", EVERYWHERE},
-    {"table_b1_written", "group-random", EVERYWHERE},
     {"steps_last", "group-block", EVERYWHERE},
     {"rows_avg", "group-edges", EVERYWHERE},
     {"steps_put_tie", "group-random", EVERYWHERE},
