@@ -66,8 +66,9 @@ enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 /* Rows that a block has before it. */
 typedef struct group_tile {
-    uint32_t source, kind; /* kind: as what chain's they are written */
-    uint32_t first, n;     /* of the table's; n: rows, or places for rows */
+    uint32_t source, kind;   /* kind: as what chain's they are written */
+    const void *key, *value; /* of the table: its columns, from the tile's first row on */
+    uint32_t n;              /* rows, or places for rows */
     uint32_t level, parts_log2, mask;
 } group_tile;
 
@@ -199,8 +200,10 @@ WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
     group_tile t;
     t.source = FROM_TABLE;
     t.kind = GROUP_RAW;
-    t.first = tile < tiles_of(g) ? tile * g->tile : 0;
-    t.n = g->n - t.first < g->tile ? g->n - t.first : g->tile;
+    const uint32_t first = tile < tiles_of(g) ? tile * g->tile : 0;
+    t.key = (const char *)g->key + (uint64_t)first * g->key_bytes;
+    t.value = (const char *)g->value + (uint64_t)first * g->value_bytes;
+    t.n = g->n - first < g->tile ? g->n - first : g->tile;
     t.level = 0;
     t.parts_log2 = g->parts_log2;
     t.mask = s->slots - 1;
@@ -220,7 +223,7 @@ WH_FN group_tile tile_of_node(const whi_group *g) {
     group_tile t;
     t.source = FROM_PAGES;
     t.kind = WORDS[GROUP_KIND] % GROUP_KINDS;
-    t.first = 0;
+    t.key = t.value = NULL;
     t.n = WORDS[GROUP_PAGES] << g->layout[t.kind].page_log2;
     t.level = WORDS[GROUP_LEVEL];
     t.parts_log2 = WORDS[GROUP_FAN];

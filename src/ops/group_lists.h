@@ -32,8 +32,8 @@ WH_FN void OF(mark_rows)(const whi_group *g, const whi_group_shape *s, const gro
 WH_FN void OF(move_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                         uint32_t i, unsigned char *page, uint32_t at) {
     const whi_group_layout *l = &g->layout[GROUP_RAW];
-    const unsigned char *values = (const unsigned char *)g->value;
-    uint32_t from = t->first + i;
+    const unsigned char *values = (const unsigned char *)t->value;
+    uint32_t from = i;
     if (t->source == FROM_PAGES) {
         values = page_of_row(s, l, i) + l->value;
         from = in_page(l, i);
@@ -49,7 +49,7 @@ WH_FN KEY OF(key_of_row)(const whi_group *g, const whi_group_shape *s, const gro
                          uint32_t i) {
     const whi_group_layout *l = &g->layout[GROUP_RAW];
     if (t->source == FROM_TABLE) {
-        return ((const KEY *)g->key)[t->first + i];
+        return ((const KEY *)t->key)[i];
     }
     return PAGE_COLUMN(const KEY, page_of_row(s, l, i), l->key)[in_page(l, i)];
 }

@@ -68,7 +68,7 @@ WH_FN uint32_t OF(part_of)(KEY key, uint32_t level, uint32_t log2) {
 WH_FN KEY OF(key_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                      uint32_t i) {
     if (t->source == FROM_TABLE) {
-        return ((const KEY *)g->key)[t->first + i];
+        return ((const KEY *)t->key)[i];
     }
     if (t->source == FROM_SLOTS) {
         return SHARED(KEY, keys)[i];
@@ -82,7 +82,7 @@ WH_FN KEY OF(key_of)(const whi_group *g, const whi_group_shape *s, const group_t
 WH_FN VALUE OF(value_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                          uint32_t i) {
     if (t->source == FROM_TABLE) {
-        return ((const VALUE *)g->value)[t->first + i];
+        return ((const VALUE *)t->value)[i];
     }
     const whi_group_layout *l = &g->layout[GROUP_RAW];
     return PAGE_COLUMN(const VALUE, page_of_row(s, l, i), l->value)[in_page(l, i)];
@@ -152,15 +152,18 @@ WH_FN void OF(write_item)(const whi_group *g, void *const *column, uint64_t i, O
 typedef struct OF(row) {
     KEY key;
     VALUE value;
+    int is_there;
 } OF(row);
 
-/* If there is one, of a tile whose rows are as the table has them; values if w needs them. */
+/* If there is one; the rest is 0 if the tile's rows are not as the table has them. Values if w
+ * needs them. */
 WH_FN OF(row) OF(row_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                          uint32_t i, const whi_group_needs *w) {
     OF(row) r;
     r.key = 0;
     r.value = 0;
-    if (t->kind == GROUP_RAW && has_row(g, s, t, i)) {
+    r.is_there = has_row(g, s, t, i);
+    if (t->kind == GROUP_RAW && r.is_there) {
         r.key = OF(key_of)(g, s, t, i);
         r.value = w->sum | w->least | w->most ? OF(value_of)(g, s, t, i) : 0;
     }

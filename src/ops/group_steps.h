@@ -34,8 +34,10 @@ WH_FN int OF(table_step)(const wh_heap_ref *heap, const whi_group *g, const whi_
     } else if (phase == TABLE_READ) {
         if (WORDS[GROUP_FEW]) {
             OF(leave_tile)(s, &t);
+        } else if (g->is_plain) {
+            OF(absorb_table)(g, s, &t);
         } else {
-            OF(absorb_tile)(g, s, &t, g->probes[0]);
+            OF(absorb_rows)(g, s, &t, g->probes[0], &g->needs);
         }
         set_phase(TABLE_SPILL);
     } else if (!OF(put_out)(heap, g, s, phase)) {
@@ -144,7 +146,11 @@ WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_g
         set_phase(NODE_OUT);
     } else if (phase == NODE_READ) {
         const group_tile now = tile_of_node(g);
-        OF(absorb_tile)(g, s, &now, g->probes[1]);
+        if (g->is_plain && now.kind == GROUP_RAW) {
+            OF(absorb_pages)(g, s, &now);
+        } else {
+            OF(absorb_rows)(g, s, &now, g->probes[1], &g->needs);
+        }
         set_phase(NODE_SPILL);
     } else if (phase == NODE_SPILL) {
         const whi_chains c = chains_of_children(g, t.kind);

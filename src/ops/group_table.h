@@ -201,14 +201,13 @@ WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const g
         next = after;
         after = OF(row_at)(g, s, t, i + 2 * threads, w);
         uint32_t slot = SLOT_NONE;
-        const int has = has_row(g, s, t, i);
         OF(item) m;
         memset(&m, 0, sizeof m);
-        if (has) {
+        if (now.is_there) {
             m = OF(item_at)(g, s, t, i, now, w);
             slot = OF(find)(s, m.key, OF(hash)(m.key, t->level), probes, t->mask);
         }
-        const wh_mask left = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
+        const wh_mask left = wh_ballot(WH_FULL_WARP, now.is_there && slot == SLOT_NONE);
         OF(absorb_warp)(w, s, slot, m, &meets);
         n_left += wh_popc32(left);
         if (wh_lane_id() == 0) {
@@ -221,17 +220,29 @@ WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const g
     wh_syncthreads();
 }
 
-/* The same, with code of its own for what is asked for most. */
-WH_FN void OF(absorb_tile)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                           uint32_t probes) {
+/* The same for counts and sums of integers, which are asked for most, of rows as the table has
+ * them: what is needed of g, s and t stays in registers. */
+WH_FN void OF(absorb_plain)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                            uint32_t probes, uint32_t source) {
+    const whi_group group = *g;
+    const whi_group_shape shape = *s;
+    group_tile tile = *t;
     whi_group_needs plain;
     memset(&plain, 0, sizeof plain);
     plain.count = plain.sum = 1;
-    if (g->is_plain) {
-        OF(absorb_rows)(g, s, t, probes, &plain);
-    } else {
-        OF(absorb_rows)(g, s, t, probes, &g->needs);
-    }
+    tile.source = source;
+    tile.kind = GROUP_RAW;
+    OF(absorb_rows)(&group, &shape, &tile, probes, &plain);
+}
+
+WH_FN_SLOW void OF(absorb_table)(const whi_group *g, const whi_group_shape *s,
+                                 const group_tile *t) {
+    OF(absorb_plain)(g, s, t, g->probes[0], FROM_TABLE);
+}
+
+WH_FN_SLOW void OF(absorb_pages)(const whi_group *g, const whi_group_shape *s,
+                                 const group_tile *t) {
+    OF(absorb_plain)(g, s, t, g->probes[1], FROM_PAGES);
 }
 
 /* Bits for all slots that are taken, as of a tile's rows. All threads. */
