@@ -66,9 +66,10 @@ enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 /* Rows that a block has before it. */
 typedef struct group_tile {
-    uint32_t source, kind;   /* kind: as what chain's they are written */
-    const void *key, *value; /* of the table: its columns, from the tile's first row on */
-    uint32_t n;              /* rows, or places for rows */
+    uint32_t source, kind;          /* kind: as what chain's they are written */
+    const whi_group_layout *layout; /* of the kind */
+    const void *key, *value;        /* of the table: its columns, from the tile's first row on */
+    uint32_t n;                     /* rows, or places for rows */
     uint32_t level, parts_log2, mask;
 } group_tile;
 
@@ -130,8 +131,8 @@ WH_FN unsigned char *page_of_row(const whi_group_shape *s, const whi_group_layou
     return (unsigned char *)(uintptr_t)SHARED(uint64_t, page)[i >> l->page_log2];
 }
 
-WH_FN int has_row(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
-    const whi_group_layout *l = &g->layout[t->kind];
+WH_FN int has_row(const whi_group_shape *s, const group_tile *t, uint32_t i) {
+    const whi_group_layout *l = t->layout;
     return i < t->n && (t->source != FROM_PAGES ||
                         in_page(l, i) < SHARED(const uint32_t, fill)[i >> l->page_log2]);
 }
@@ -200,6 +201,7 @@ WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
     group_tile t;
     t.source = FROM_TABLE;
     t.kind = GROUP_RAW;
+    t.layout = &g->layout[t.kind];
     const uint32_t first = tile < tiles_of(g) ? tile * g->tile : 0;
     t.key = (const char *)g->key + (uint64_t)first * g->key_bytes;
     t.value = (const char *)g->value + (uint64_t)first * g->value_bytes;
@@ -214,6 +216,7 @@ WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
     group_tile t = tile_of_table(g, s);
     t.source = FROM_SLOTS;
     t.kind = GROUP_PARTIAL;
+    t.layout = &g->layout[t.kind];
     t.n = s->slots + WH_PLANT(blocks_slots, 1u, 0u);
     return t;
 }
@@ -223,8 +226,9 @@ WH_FN group_tile tile_of_node(const whi_group *g) {
     group_tile t;
     t.source = FROM_PAGES;
     t.kind = WORDS[GROUP_KIND] % GROUP_KINDS;
+    t.layout = &g->layout[t.kind];
     t.key = t.value = NULL;
-    t.n = WORDS[GROUP_PAGES] << g->layout[t.kind].page_log2;
+    t.n = WORDS[GROUP_PAGES] << t.layout->page_log2;
     t.level = WORDS[GROUP_LEVEL];
     t.parts_log2 = WORDS[GROUP_FAN];
     t.mask = WORDS[GROUP_MASK];

@@ -65,26 +65,24 @@ WH_FN uint32_t OF(part_of)(KEY key, uint32_t level, uint32_t log2) {
 
 #define PAGE_COLUMN(type, page, at) ((type *)(void *)((page) + (at)))
 
-WH_FN KEY OF(key_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                     uint32_t i) {
+WH_FN KEY OF(key_of)(const whi_group_shape *s, const group_tile *t, uint32_t i) {
     if (t->source == FROM_TABLE) {
         return ((const KEY *)t->key)[i];
     }
     if (t->source == FROM_SLOTS) {
         return SHARED(KEY, keys)[i];
     }
-    const whi_group_layout *l = &g->layout[t->kind];
+    const whi_group_layout *l = t->layout;
     unsigned char *page = page_of_row(s, l, i);
     return PAGE_COLUMN(const KEY, page, l->key)[in_page(l, i)];
 }
 
 /* There are values. */
-WH_FN VALUE OF(value_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                         uint32_t i) {
+WH_FN VALUE OF(value_of)(const whi_group_shape *s, const group_tile *t, uint32_t i) {
     if (t->source == FROM_TABLE) {
         return ((const VALUE *)t->value)[i];
     }
-    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    const whi_group_layout *l = t->layout;
     return PAGE_COLUMN(const VALUE, page_of_row(s, l, i), l->value)[in_page(l, i)];
 }
 
@@ -157,15 +155,15 @@ typedef struct OF(row) {
 
 /* If there is one; the rest is 0 if the tile's rows are not as the table has them. Values if w
  * needs them. */
-WH_FN OF(row) OF(row_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                         uint32_t i, const whi_group_needs *w) {
+WH_FN OF(row) OF(row_at)(const whi_group_shape *s, const group_tile *t, uint32_t i,
+                         const whi_group_needs *w) {
     OF(row) r;
     r.key = 0;
     r.value = 0;
-    r.is_there = has_row(g, s, t, i);
+    r.is_there = has_row(s, t, i);
     if (t->kind == GROUP_RAW && r.is_there) {
-        r.key = OF(key_of)(g, s, t, i);
-        r.value = w->sum | w->least | w->most ? OF(value_of)(g, s, t, i) : 0;
+        r.key = OF(key_of)(s, t, i);
+        r.value = w->sum | w->least | w->most ? OF(value_of)(s, t, i) : 0;
     }
     return r;
 }

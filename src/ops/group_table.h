@@ -190,8 +190,8 @@ WH_FN void OF(leave_tile)(const whi_group_shape *s, const group_tile *t) {
 WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                            uint32_t probes, const whi_group_needs *w) {
     const uint32_t threads = wh_block_threads();
-    OF(row) next = OF(row_at)(g, s, t, first_step() + wh_lane_id(), w);
-    OF(row) after = OF(row_at)(g, s, t, first_step() + wh_lane_id() + threads, w);
+    OF(row) next = OF(row_at)(s, t, first_step() + wh_lane_id(), w);
+    OF(row) after = OF(row_at)(s, t, first_step() + wh_lane_id() + threads, w);
     uint32_t n_left = 0;
     int meets = 1;
     WH_NO_UNROLL
@@ -199,7 +199,7 @@ WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const g
         const uint32_t i = step + wh_lane_id();
         const OF(row) now = next; /* two more are on their way meanwhile */
         next = after;
-        after = OF(row_at)(g, s, t, i + 2 * threads, w);
+        after = OF(row_at)(s, t, i + 2 * threads, w);
         uint32_t slot = SLOT_NONE;
         OF(item) m;
         memset(&m, 0, sizeof m);
@@ -221,18 +221,19 @@ WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const g
 }
 
 /* The same for counts and sums of integers, which are asked for most, of rows as the table has
- * them: what is needed of g, s and t stays in registers. */
+ * them: what is needed of s and t stays in registers. */
 WH_FN void OF(absorb_plain)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                             uint32_t probes, uint32_t source) {
-    const whi_group group = *g;
     const whi_group_shape shape = *s;
+    const whi_group_layout layout = *t->layout;
     group_tile tile = *t;
     whi_group_needs plain;
     memset(&plain, 0, sizeof plain);
     plain.count = plain.sum = 1;
     tile.source = source;
     tile.kind = GROUP_RAW;
-    OF(absorb_rows)(&group, &shape, &tile, probes, &plain);
+    tile.layout = &layout;
+    OF(absorb_rows)(g, &shape, &tile, probes, &plain);
 }
 
 WH_FN_SLOW void OF(absorb_table)(const whi_group *g, const whi_group_shape *s,
@@ -279,14 +280,17 @@ WH_FN void OF(copy_raw)(const whi_group *g, OF(row) r, unsigned char *page, uint
     }
 }
 
-/* The row of a step that the caller has, if it has a bit; whether it has. */
-WH_FN int OF(take_bit)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                       uint32_t step, OF(row) * r) {
-    const uint32_t i = step + wh_lane_id();
-    const int has = step < t->n && (SHARED(uint32_t, bits)[step / 32] >> wh_lane_id() & 1) != 0;
-    r->key = has ? OF(key_of)(g, s, t, i) : 0;
-    r->value = has && t->kind == GROUP_RAW && g->value_bytes != 0 ? OF(value_of)(g, s, t, i) : 0;
-    return has;
+/* The caller's rows of EACH steps that have a bit; rank: 0 of these, UINT32_MAX of others. */
+WH_FN void OF(take_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                         uint32_t step, OF(row) * r, uint32_t *rank) {
+    const uint32_t *bits = SHARED(const uint32_t, bits);
+    for (uint32_t k = 0; k < EACH; k++) {
+        const uint32_t now = step + k * wh_block_threads(), i = now + wh_lane_id();
+        const int has = now < t->n && (bits[now / 32] >> wh_lane_id() & 1) != 0;
+        r[k].key = has ? OF(key_of)(s, t, i) : 0;
+        r[k].value = has && t->kind == GROUP_RAW && g->value_bytes != 0 ? OF(value_of)(s, t, i) : 0;
+        rank[k] = has ? 0 : UINT32_MAX;
+    }
 }
 
 /* Where in order of their parts a row is: the column of keys, and behind it that of values. */
@@ -340,10 +344,15 @@ WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_
     const uint32_t threads = wh_block_threads(), parts = 1u << t->parts_log2;
     const uint32_t step = first + first_step();
     OF(row) r[EACH];     /* asked for before the first one is used */
-    uint32_t rank[EACH]; /* in its part; UINT32_MAX: there is no row */
+    uint32_t rank[EACH]; /* in its part */
     begin_places(&places, parts);
-    for (uint32_t k = 0; k < EACH; k++) {
-        rank[k] = OF(take_bit)(g, s, t, step + k * threads, &r[k]) ? 0 : UINT32_MAX;
+    if (t->source == FROM_TABLE) {
+        group_tile table = *t; /* by code of its own: it is asked of most rows */
+        table.source = FROM_TABLE;
+        table.kind = GROUP_RAW;
+        OF(take_rows)(g, s, &table, step, r, rank);
+    } else {
+        OF(take_rows)(g, s, t, step, r, rank);
     }
     for (uint32_t k = 0; k < EACH; k++) {
         if (rank[k] == 0) {
@@ -356,21 +365,23 @@ WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_
     place_tile(heap, c, &places, parts);
     const int is_done = places.words[TILE_FAILED] == 0;
     for (uint32_t k = 0; k < EACH; k++) {
-        const uint32_t i = step + k * threads + wh_lane_id();
-        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
-        const int has = rank[k] != UINT32_MAX, is_left = has && places.first[p] == TILE_NOWHERE;
+        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2), now = step + k * threads;
+        const int has = rank[k] != UINT32_MAX;
         if (has && t->kind == GROUP_RAW) {
             OF(stage_row)(g, s, places.start[p] + rank[k], r[k]);
-        } else if (has && !is_left) {
+        }
+        const wh_mask left = wh_ballot(WH_FULL_WARP, has && places.first[p] == TILE_NOWHERE);
+        if (wh_lane_id() == 0 && now < t->n) {
+            uint32_t *word = &SHARED(uint32_t, bits)[now / 32];
+            *word = WH_PLANT(table_r1_bits, left, *word);
+        }
+    }
+    for (uint32_t k = 0; t->kind == GROUP_PARTIAL && k < EACH; k++) {
+        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
+        if (rank[k] != UINT32_MAX && places.first[p] != TILE_NOWHERE) {
             uint32_t at;
             unsigned char *page = page_of_place(&places, c->page_log2, p, rank[k], &at);
-            OF(copy_partial)(g, s, t, i, page, at);
-        }
-        const wh_mask left = wh_ballot(WH_FULL_WARP, is_left);
-        if (wh_lane_id() == 0 && step + k * threads < t->n) {
-            SHARED(uint32_t, bits)
-            [(step + k * threads) / 32] =
-                WH_PLANT(table_r1_bits, left, SHARED(uint32_t, bits)[(step + k * threads) / 32]);
+            OF(copy_partial)(g, s, t, step + k * threads + wh_lane_id(), page, at);
         }
     }
     WH_PLANT(table_b1_staged, wh_syncthreads(), (void)0);
