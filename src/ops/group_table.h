@@ -29,13 +29,15 @@ WH_FN uint32_t OF(find)(const whi_group_shape *s, KEY key, uint32_t hash, uint32
     WH_NO_UNROLL
     for (uint32_t k = 0; k < WH_PLANT(table_s3, probes, probes - wh_lane_id() % 2); k++) {
         KEY seen = KEY_OP(load)(&keys[at]);
+        if (seen == key) {
+            return at;
+        }
         if (seen == 0) {
             seen = WH_PLANT(table_s1_cas, KEY_OP(cas)(&keys[at], 0, key),
                             KEY_OP(exchange)(&keys[at], key) & 0);
-            seen = seen == 0 ? key : seen;
-        }
-        if (seen == key) {
-            return at;
+            if (seen == 0 || seen == key) {
+                return at;
+            }
         }
         at = (at + apart) & mask;
     }
