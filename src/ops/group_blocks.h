@@ -56,6 +56,7 @@ enum {
     NODE_TAKE,
     NODE_READ,  /* some pages into the table */
     NODE_SPILL, /* their rows that found no slot, to children; the pages go back */
+    NODE_FLUSH, /* the table to children: it helps too seldom */
     NODE_OUT    /* the table into the result */
 };
 
@@ -212,8 +213,8 @@ WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
     return t;
 }
 
-WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
-    group_tile t = tile_of_table(g, s);
+/* The slots of a block that is at tile t. */
+WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s, group_tile t) {
     t.source = FROM_SLOTS;
     t.kind = GROUP_PARTIAL;
     t.layout = &g->layout[t.kind];
@@ -233,6 +234,25 @@ WH_FN group_tile tile_of_node(const whi_group *g) {
     t.parts_log2 = WORDS[GROUP_FAN];
     t.mask = WORDS[GROUP_MASK];
     return t;
+}
+
+/* Bits for all rows of a tile. All threads. */
+WH_FN void mark_rows(const whi_group_shape *s, const group_tile *t) {
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        const wh_mask has = wh_ballot(WH_FULL_WARP, has_row(s, t, step + wh_lane_id()));
+        if (wh_lane_id() == 0) {
+            SHARED(uint32_t, bits)[step / 32] = has;
+        }
+    }
+}
+
+/* All rows of a tile are left, without a look. All threads. */
+WH_FN void leave_tile(const whi_group_shape *s, const group_tile *t) {
+    mark_rows(s, t);
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_LEFT] = t->n;
+    }
+    wh_syncthreads();
 }
 
 /* A tile of n rows is done: what next. After a tile less than an eighth of whose rows had a
@@ -357,6 +377,7 @@ WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
             WORDS[GROUP_LEVEL] = level;
             WORDS[GROUP_KIND] = GROUP_RAW;
             WORDS[GROUP_CHILDREN] = 0;
+            WORDS[GROUP_FEW] = WH_PLANT(blocks_few, 0, WORDS[GROUP_FEW]);
             size_node(g, s, rows);
         }
     }
@@ -431,6 +452,15 @@ WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
     return WORDS[GROUP_PAGES] != 0;
 }
 
+/* Whether a node's table helps too seldom: of a tile with all rows that it may have less than a
+ * quarter had a slot. Then the table goes to the children, too, and the rest of the node without a
+ * look. Not where a node has one child: there each makes an end of a key. Thread 0. */
+WH_FN int is_node_few(const whi_group *g, const whi_group_shape *s) {
+    const uint32_t full = s->rows >> g->layout[WORDS[GROUP_KIND]].page_log2;
+    return WORDS[GROUP_FEW] == 0 && WORDS[GROUP_FAN] != 0 && WORDS[GROUP_PAGES] == full &&
+           WORDS[GROUP_LEFT] > s->rows / 4 * 3;
+}
+
 /* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
  * chains.h's I1, group_steps.h's R3 */
 WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s) {
@@ -448,8 +478,10 @@ WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_gro
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_SPARE] = number[n - 1];
         WORDS[GROUP_CHILDREN] |= WH_PLANT(blocks_children, WORDS[GROUP_LEFT], 0);
+        const int is_few = is_node_few(g, s);
         WORDS[GROUP_LEFT] = 0;
-        WORDS[GROUP_PHASE] = NODE_READ;
+        WORDS[GROUP_FEW] |= is_few ? 1 : 0;
+        WORDS[GROUP_PHASE] = is_few ? WH_PLANT(blocks_flush, NODE_FLUSH, NODE_READ) : NODE_READ;
     }
     wh_syncthreads();
 }

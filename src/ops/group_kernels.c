@@ -26,16 +26,13 @@ typedef struct group_args {
 
 /* Rows that a thread puts in order of their parts at a time, and that it writes at a time. */
 #if WH_FILE_IS_CUDA
-#define EACH 8u
+#define EACH_BYTES 32u
 #define WRITES_AHEAD 4u
 #else
-#ifdef WH_HOSTILE
-#define EACH 1u
-#else
-#define EACH 2u
-#endif
+#define EACH_BYTES 8u
 #define WRITES_AHEAD 2u
 #endif
+#define EACH (EACH_BYTES / (uint32_t)sizeof(KEY))
 
 /* two-pass: a word of a block more, how many groups its part has had in tables. fetch_add */
 enum { GROUP_FOUND = GROUP_WORDS };
@@ -354,6 +351,7 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define NODE_THREADS 1024u /* the same of nodes */
 #define NODE_BLOCKS 1u
 #define TILE 16384u
+#define NODE_TILE 16384u
 #define STRANDS MOST_STRANDS
 #define PART_ROWS 4096u
 #define MOST_PARTS_LOG2 8u
@@ -375,6 +373,7 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define NODE_BLOCKS 1u
 #define STRANDS MOST_STRANDS
 #define PART_ROWS 16u
+#define NODE_TILE 64u
 #define MOST_PARTS_LOG2 3u
 #define FAN_LOG2 2u
 #define MOST_LEVELS 3u
@@ -470,9 +469,9 @@ static void lay_shared(const whi_group *g, whi_group_shape *s) {
     const uint32_t raw = g->layout[GROUP_RAW].page_log2;
     const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
     const uint32_t less = raw < partial ? raw : partial, more = larger(raw, partial);
-    s->rows = larger(g->tile, 1u << more);
+    s->rows = larger(s->rows, 1u << more);
     s->pages = s->rows >> less;
-    s->staged = EACH * s->threads;
+    s->staged = EACH_BYTES / g->key_bytes * s->threads;
     s->brought = (s->staged >> less) + s->parts;
     s->places = take_bytes(&at, places_bytes(s->parts, s->brought));
     s->page = take_bytes(&at, 8 * s->pages);
@@ -486,6 +485,7 @@ static void lay_shared(const whi_group *g, whi_group_shape *s) {
 /* As many slots as `most_bytes` has room for. */
 static void size_shape(const whi_group *g, whi_group_shape *s, uint32_t parts,
                        uint32_t most_bytes) {
+    s->rows = s == &g->shape[0] ? g->tile : NODE_TILE;
     s->parts = parts;
     s->slots = MOST_SLOTS;
     lay_shared(g, s);

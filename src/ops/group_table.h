@@ -175,18 +175,6 @@ WH_FN void OF(absorb_warp)(const whi_group_needs *w, const whi_group_shape *s, u
     }
 }
 
-/* All rows of a tile are left, without a look. All threads. */
-WH_FN void OF(leave_tile)(const whi_group_shape *s, const group_tile *t) {
-    uint32_t *bits = SHARED(uint32_t, bits);
-    for (uint32_t k = wh_thread_in_block(); 32 * k < t->n; k += wh_block_threads()) {
-        bits[k] = t->n - 32 * k < 32 ? (1u << (t->n - 32 * k)) - 1 : UINT32_MAX;
-    }
-    if (wh_thread_in_block() == 0) {
-        WORDS[GROUP_LEFT] = t->n;
-    }
-    wh_syncthreads();
-}
-
 /* The rows of a tile into the table; bits says which have found no slot, and GROUP_LEFT how many.
  * w: g's needs, or the same as constants. All threads. */
 WH_FN void OF(absorb_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t,

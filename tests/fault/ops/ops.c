@@ -17,6 +17,7 @@ static const workload workloads[] = {
     {"group-left", group_main, "test_left_alone"},
     {"group-few", edges_main, "test_aggregates"},
     {"group-block", edges_main, "test_one_block"},
+    {"group-part", edges_main, "test_one_part"},
     {"group-nan", edges_main, "test_nan"},
     {"group-digit", edges_main, "test_last_digit"},
 #ifdef FAULT_GROWS
@@ -140,6 +141,8 @@ static const fault faults[] = {
     {"blocks_r3_free", "group-random", EVERYWHERE},
     {"blocks_i1_next", "group-random", EVERYWHERE},
     {"blocks_children", "group-random", EVERYWHERE},
+    {"blocks_few", "group-random", EVERYWHERE},
+    {"blocks_flush", "group-part", EVERYWHERE},
     {"blocks_stack_read", "group-random", UNDER_TSAN},
     {"blocks_r2_child", "group-random", EVERYWHERE},
     {"rows_nan", "group-nan", EVERYWHERE},
