@@ -32,7 +32,7 @@ enum {
     GROUP_FULL,  /* a warp found no memory */
     GROUP_TILE,  /* of the table */
     GROUP_FEW,   /* the table helps too seldom, and is not asked: 1 */
-    GROUP_SINCE, /* tiles since then */
+    GROUP_SINCE, /* tiles since then; of a node: that have been read */
     GROUP_MASK,  /* slots of the node's table, less 1 */
     GROUP_SPARE, /* chains.h's I1 */
     GROUP_KIND,  /* of the node's chains that are read */
@@ -56,7 +56,6 @@ enum {
     NODE_TAKE,
     NODE_READ,  /* some pages into the table */
     NODE_SPILL, /* their rows that found no slot, to children; the pages go back */
-    NODE_FLUSH, /* the table to children: it helps too seldom */
     NODE_OUT    /* the table into the result */
 };
 
@@ -213,8 +212,8 @@ WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
     return t;
 }
 
-/* The slots of a block that is at tile t. */
-WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s, group_tile t) {
+WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
+    group_tile t = tile_of_table(g, s);
     t.source = FROM_SLOTS;
     t.kind = GROUP_PARTIAL;
     t.layout = &g->layout[t.kind];
@@ -377,6 +376,7 @@ WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
             WORDS[GROUP_LEVEL] = level;
             WORDS[GROUP_KIND] = GROUP_RAW;
             WORDS[GROUP_CHILDREN] = 0;
+            WORDS[GROUP_SINCE] = 0;
             WORDS[GROUP_FEW] = WH_PLANT(blocks_few, 0, WORDS[GROUP_FEW]);
             size_node(g, s, rows);
         }
@@ -452,13 +452,13 @@ WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
     return WORDS[GROUP_PAGES] != 0;
 }
 
-/* Whether a node's table helps too seldom: of a tile with all rows that it may have less than a
- * quarter had a slot. Then the table goes to the children, too, and the rest of the node without a
- * look. Not where a node has one child: there each makes an end of a key. Thread 0. */
+/* Whether a node's table helps too seldom: of its first tile, if that has all rows that a tile may
+ * have, more than a third found no slot. Not where a node has one child: there each makes an end of
+ * a key. */
 WH_FN int is_node_few(const whi_group *g, const whi_group_shape *s) {
     const uint32_t full = s->rows >> g->layout[WORDS[GROUP_KIND]].page_log2;
-    return WORDS[GROUP_FEW] == 0 && WORDS[GROUP_FAN] != 0 && WORDS[GROUP_PAGES] == full &&
-           WORDS[GROUP_LEFT] > s->rows / 4 * 3;
+    return WORDS[GROUP_SINCE] == 0 && WORDS[GROUP_FAN] != 0 && WORDS[GROUP_PAGES] == full &&
+           WORDS[GROUP_LEFT] > s->rows / 3;
 }
 
 /* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
@@ -478,10 +478,9 @@ WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_gro
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_SPARE] = number[n - 1];
         WORDS[GROUP_CHILDREN] |= WH_PLANT(blocks_children, WORDS[GROUP_LEFT], 0);
-        const int is_few = is_node_few(g, s);
         WORDS[GROUP_LEFT] = 0;
-        WORDS[GROUP_FEW] |= is_few ? 1 : 0;
-        WORDS[GROUP_PHASE] = is_few ? WH_PLANT(blocks_flush, NODE_FLUSH, NODE_READ) : NODE_READ;
+        WORDS[GROUP_SINCE]++;
+        WORDS[GROUP_PHASE] = NODE_READ;
     }
     wh_syncthreads();
 }

@@ -10,34 +10,19 @@
  *         next ones are read, so the chains never have more rows than the table
  */
 
-/* What a block has at the end of a phase, to chains: a tile's rows that have found no slot, or what
- * the slots have. 0: there was no memory for all. All threads. R1 */
+/* Rows that a block has at the end of a phase, to the parts' chains: those of a tile that have
+ * found no slot, or what the slots have. 0: there was no memory for all. All threads. R1 */
 WH_FN int OF(put_out)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
-                      const group_tile *t, const whi_chains *c) {
-    if (t->source == FROM_SLOTS) {
-        OF(mark_slots)(s, t);
-    } else if (WORDS[GROUP_LEFT] == 0) {
+                      uint32_t phase) {
+    const group_tile t = phase == TABLE_SPILL ? tile_of_table(g, s) : tile_of_slots(g, s);
+    const whi_chains c = chains_of_parts(g, t.kind);
+    if (phase == TABLE_SPILL && WORDS[GROUP_LEFT] == 0) {
         return 1;
     }
-    return OF(spill_tile)(heap, g, s, t, c);
-}
-
-/* The same of the table's rows, to the chains of parts. */
-WH_FN int OF(put_to_parts)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
-                           uint32_t phase) {
-    const group_tile tile = tile_of_table(g, s);
-    const group_tile t = phase == TABLE_SPILL ? tile : tile_of_slots(g, s, tile);
-    const whi_chains c = chains_of_parts(g, t.kind);
-    return OF(put_out)(heap, g, s, &t, &c);
-}
-
-/* The same of a node's rows, to those of its children. */
-WH_FN int OF(put_to_children)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
-                              uint32_t phase) {
-    const group_tile tile = tile_of_node(g);
-    const group_tile t = phase == NODE_SPILL ? tile : tile_of_slots(g, s, tile);
-    const whi_chains c = chains_of_children(g, t.kind);
-    return OF(put_out)(heap, g, s, &t, &c);
+    if (phase != TABLE_SPILL) {
+        OF(mark_slots)(s, &t);
+    }
+    return OF(spill_tile)(heap, g, s, &t, &c);
 }
 
 /* One step of a block with the table's rows; 0: the heap is full. All threads. */
@@ -55,7 +40,7 @@ WH_FN int OF(table_step)(const wh_heap_ref *heap, const whi_group *g, const whi_
             OF(absorb_rows)(g, s, &t, g->probes[0], &g->needs);
         }
         set_phase(TABLE_SPILL);
-    } else if (!OF(put_to_parts)(heap, g, s, phase)) {
+    } else if (!OF(put_out)(heap, g, s, phase)) {
         return 0;
     } else if (phase == TABLE_SPILL) {
         next_tile(g, t.n);
@@ -73,9 +58,7 @@ OPS_KERNEL(group_table, group_args, a) {
         return;
     }
     if (g->stage[0][wh_block_id()] == GROUP_FRESH) {
-        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-            OF(empty_slot)(g, s, k);
-        }
+        OF(clear_table)(g, s);
         if (wh_thread_in_block() == 0) {
             WORDS[GROUP_TILE] = wh_block_id();
             WORDS[GROUP_PHASE] = TABLE_READ;
@@ -151,21 +134,32 @@ WH_FN int OF(put_table)(const wh_heap_ref *heap, const whi_group *g, const whi_g
     return WORDS[GROUP_FULL] == 0;
 }
 
-/* The pages of a node that are read into its table. All threads. */
+/* The pages of a node that are read into its table. If that helps too seldom, they and all that
+ * follow are left, for the children: what the table has is still in the pages. All threads. */
 WH_FN void OF(absorb_node)(const whi_group *g, const whi_group_shape *s) {
     const group_tile t = tile_of_node(g);
-    if (WORDS[GROUP_FEW]) {
-        leave_tile(s, &t);
-    } else if (g->is_plain && t.kind == GROUP_RAW) {
-        OF(absorb_pages)(g, s, &t);
-    } else {
-        OF(absorb_rows)(g, s, &t, g->probes[1], &g->needs);
+    if (WORDS[GROUP_FEW] == 0) {
+        if (g->is_plain && t.kind == GROUP_RAW) {
+            OF(absorb_pages)(g, s, &t);
+        } else {
+            OF(absorb_rows)(g, s, &t, g->probes[1], &g->needs);
+        }
+        if (!is_node_few(g, s)) {
+            return;
+        }
+        WH_PLANT(steps_few, OF(clear_table)(g, s), (void)0);
+        wh_syncthreads();
+    }
+    leave_tile(s, &t);
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_FEW] = 1;
     }
 }
 
 /* One step of a block with nodes; 0: the heap is full. All threads. */
 WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                         uint32_t phase, own_page *o) {
+    const group_tile t = tile_of_node(g);
     if (phase == NODE_TAKE) {
         take_node(g, s);
     } else if (phase == NODE_READ && !read_pages(g, s)) {
@@ -173,17 +167,17 @@ WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_g
     } else if (phase == NODE_READ) {
         OF(absorb_node)(g, s);
         set_phase(NODE_SPILL);
-    } else if (phase == NODE_OUT) {
+    } else if (phase == NODE_SPILL) {
+        const whi_chains c = chains_of_children(g, t.kind);
+        if (WORDS[GROUP_LEFT] != 0 && !OF(spill_tile)(heap, g, s, &t, &c)) {
+            return WH_PLANT(steps_r3_spill, 0, 1);
+        }
+        free_pages(heap, g, s);
+    } else {
         if (!OF(put_table)(heap, g, s, o)) {
             return 0;
         }
         push_children(g);
-    } else if (!OF(put_to_children)(heap, g, s, phase)) {
-        return WH_PLANT(steps_r3_spill, 0, 1);
-    } else if (phase == NODE_SPILL) {
-        free_pages(heap, g, s);
-    } else {
-        set_phase(NODE_READ);
     }
     return 1;
 }
@@ -197,9 +191,7 @@ OPS_KERNEL(group_nodes, group_args, a) {
         return;
     }
     if (g->stage[1][wh_block_id()] == GROUP_FRESH) {
-        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-            OF(empty_slot)(g, s, k);
-        }
+        OF(clear_table)(g, s);
         if (wh_thread_in_block() == 0) {
             WORDS[GROUP_PHASE] = NODE_TAKE;
         }

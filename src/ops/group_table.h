@@ -114,6 +114,13 @@ WH_FN void OF(empty_slot)(const whi_group *g, const whi_group_shape *s, uint32_t
     }
 }
 
+/* All slots are empty. All threads. */
+WH_FN void OF(clear_table)(const whi_group *g, const whi_group_shape *s) {
+    for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
+        OF(empty_slot)(g, s, k);
+    }
+}
+
 WH_FN int OF(is_taken)(const whi_group_shape *s, uint32_t slot) {
     return slot == s->slots ? WORDS[GROUP_ZERO] != 0 : SHARED(KEY, keys)[slot] != 0;
 }

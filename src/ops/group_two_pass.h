@@ -166,9 +166,7 @@ WH_FN void OF(group_part)(const whi_group *g, const whi_group_shape *s, uint32_t
 OPS_KERNEL(group_counted, group_args, a) {
     const whi_group *g = &a.g;
     const whi_group_shape *s = &g->shape[1];
-    for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-        OF(empty_slot)(g, s, k);
-    }
+    OF(clear_table)(g, s);
     wh_syncthreads();
     for (uint32_t p = take_part(g); p < 1u << g->parts_log2; p = take_part(g)) {
         OF(group_part)(g, s, p);

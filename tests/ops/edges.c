@@ -238,8 +238,8 @@ static void test_one_block(void **state) {
     }
 }
 
-/* All rows are of one part, and come in turns: a node's table helps so seldom that it goes to the
- * children, where the other rows of its keys go. */
+/* All rows are of one part, and keys come in turns: a node's table helps so seldom that all its
+ * rows go to the children. */
 static void test_one_part(void **state) {
     enum { KEYS = 300 };
     (void)state;
