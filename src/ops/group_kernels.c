@@ -395,6 +395,9 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #endif
 #endif
 
+/* Shared memory of a block beside what is asked for: the heap's, and the device's. */
+#define BESIDE 2112u
+
 static uint32_t log2_of(uint64_t n, uint32_t most) {
     uint32_t log2 = 0;
     while (log2 < most && (uint64_t)2 << log2 <= n) {
@@ -590,9 +593,10 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     g->most_levels = g->is_paper ? g->key_bytes : MOST_LEVELS;
     g->stack_room = (g->most_levels + 1) << g->fan_log2;
     lay_chains(g);
-    const uint32_t most = g->is_paper ? 0 : info->shared_bytes;
-    size_shape(g, &g->shape[0], 1u << g->parts_log2, most / TABLE_BLOCKS);
-    size_shape(g, &g->shape[1], 1u << g->fan_log2, most / NODE_BLOCKS);
+    const uint32_t most = info->shared_bytes;
+    size_shape(g, &g->shape[0], 1u << g->parts_log2,
+               g->is_paper ? 0 : most / TABLE_BLOCKS - BESIDE);
+    size_shape(g, &g->shape[1], 1u << g->fan_log2, g->is_paper ? 0 : most / NODE_BLOCKS - BESIDE);
     const wh_status s = occupancy(device, g, blocks);
     const uint64_t tiles = g->n / g->tile + 1, parts = (uint64_t)1 << g->parts_log2;
     g->shape[0].blocks = at_most(tiles, blocks[0]);
