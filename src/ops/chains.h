@@ -70,8 +70,9 @@ WH_FN uint32_t start_parts(const tile_places *t, uint32_t parts) {
     uint64_t all;
     const uint64_t up_to = wh_block_scan_u64(t->sums, n, &all);
     if (p < parts) {
-        t->start[p] = (uint32_t)up_to - n; /* read behind place_tile's barrier */
+        t->start[p] = (uint32_t)up_to - n;
     }
+    WH_PLANT(chains_b1_start, wh_syncthreads(), (void)0);
     return (uint32_t)all;
 }
 

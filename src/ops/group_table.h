@@ -268,69 +268,139 @@ WH_FN void OF(copy_partial)(const whi_group *g, const whi_group_shape *s, const 
     }
 }
 
-/* A row as the table has it. */
-WH_FN void OF(copy_raw)(const whi_group *g, OF(row) r, unsigned char *page, uint32_t at) {
-    const whi_group_layout *l = &g->layout[GROUP_RAW];
-    PAGE_COLUMN(KEY, page, l->key)[at] = r.key;
-    if (g->value_bytes != 0) {
-        PAGE_COLUMN(VALUE, page, l->value)[at] = r.value;
-    }
-}
-
 /* The caller's rows of EACH steps that have a bit; rank: 0 of these, UINT32_MAX of others. */
-WH_FN void OF(take_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                         uint32_t step, OF(row) * r, uint32_t *rank) {
+WH_FN void OF(take_rows)(const whi_group_shape *s, const group_tile *t, uint32_t step,
+                         int has_value, OF(row) * r, uint32_t *rank) {
     const uint32_t *bits = SHARED(const uint32_t, bits);
     for (uint32_t k = 0; k < EACH; k++) {
         const uint32_t now = step + k * wh_block_threads(), i = now + wh_lane_id();
         const int has = now < t->n && (bits[now / 32] >> wh_lane_id() & 1) != 0;
         r[k].key = has ? OF(key_of)(s, t, i) : 0;
-        r[k].value = has && t->kind == GROUP_RAW && g->value_bytes != 0 ? OF(value_of)(s, t, i) : 0;
+        r[k].value = has && t->kind == GROUP_RAW && has_value ? OF(value_of)(s, t, i) : 0;
         rank[k] = has ? 0 : UINT32_MAX;
     }
 }
 
-/* Where in order of their parts a row is: the column of keys, and behind it that of values. */
-WH_FN void OF(stage_row)(const whi_group *g, const whi_group_shape *s, uint32_t at, OF(row) r) {
-    SHARED(KEY, stage)[at] = r.key;
-    if (g->value_bytes != 0) {
-        ((VALUE *)(void *)(SHARED(KEY, stage) + s->staged))[at] = r.value;
-    }
+/* The values of rows that are staged; their keys are before them. */
+WH_FN VALUE *OF(staged_values)(const whi_group_shape *s) {
+    return (VALUE *)(void *)(SHARED(KEY, stage) + s->staged);
 }
 
-/* Row i of those that are staged, and its page; NULL: it has none. */
-WH_FN unsigned char *OF(staged_row)(const whi_group *g, const whi_group_shape *s,
-                                    const group_tile *t, uint32_t i, OF(row) * r, uint32_t *at) {
+/* Of EACH rows a thread of a tile, from `first` on, those that have a bit, in order of their parts:
+ * as the table has them, or their numbers. How many. All threads. It is by itself, so that its rows
+ * stay in registers until all have come. */
+WH_FN_SLOW uint32_t OF(stage_rows)(const whi_group *g, const whi_group_shape *shape,
+                                   const group_tile *tile, uint32_t first) {
+    const whi_group_shape copy = *shape, *s = &copy;
+    const whi_group_layout layout = *tile->layout;
     const tile_places places = places_of(s);
-    r->key = SHARED(KEY, stage)[i];
-    r->value =
-        g->value_bytes != 0 ? ((VALUE *)(void *)(SHARED(KEY, stage) + s->staged))[i] : (VALUE)0;
-    const uint32_t p = OF(part_of)(r->key, t->level, t->parts_log2);
-    if (places.first[p] == TILE_NOWHERE) {
-        return NULL;
+    const uint32_t threads = wh_block_threads(), step = first + first_step();
+    const int has_value = g->value_bytes != 0;
+    group_tile t = *tile;
+    OF(row) r[EACH];
+    uint32_t rank[EACH]; /* in its part */
+    t.layout = &layout;
+    if (t.source == FROM_TABLE) {
+        group_tile table = t;
+        table.source = FROM_TABLE;
+        table.kind = GROUP_RAW;
+        OF(take_rows)(s, &table, step, has_value, r, rank);
+    } else {
+        OF(take_rows)(s, &t, step, has_value, r, rank);
     }
-    return page_of_place(&places, g->layout[GROUP_RAW].page_log2, p, i - places.start[p], at);
+    for (uint32_t k = 0; k < EACH; k++) {
+        if (rank[k] == 0) {
+            const uint32_t p = OF(part_of)(r[k].key, t.level, t.parts_log2);
+            rank[k] = wh_shared_fetch_add_u32(&places.counts[p], 1);
+        }
+    }
+    WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
+    const uint32_t n = start_parts(&places, 1u << t.parts_log2);
+    for (uint32_t k = 0; k < EACH; k++) {
+        const uint32_t p = OF(part_of)(r[k].key, t.level, t.parts_log2);
+        if (rank[k] != UINT32_MAX) {
+            const uint32_t at = places.start[p] + rank[k];
+            SHARED(KEY, stage)
+            [at] = t.kind == GROUP_RAW ? r[k].key : (KEY)(step + k * threads + wh_lane_id());
+            if (t.kind == GROUP_RAW && has_value) {
+                OF(staged_values)(s)[at] = r[k].value;
+            }
+        }
+    }
+    return n; /* place_tile's barrier is before they are read */
 }
 
 /* Staged rows to their places: lanes that follow each other write places that do. All threads. */
-WH_FN void OF(write_staged)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                            uint32_t n) {
+WH_FN_SLOW void OF(write_staged)(const whi_group *g, const whi_group_shape *shape,
+                                 const group_tile *tile, uint32_t n) {
+    const whi_group_shape copy = *shape, *s = &copy;
+    const whi_group_layout raw = g->layout[GROUP_RAW];
+    const tile_places places = places_of(s);
     const uint32_t threads = wh_block_threads();
+    const uint32_t level = tile->level, log2 = tile->parts_log2, has_value = g->value_bytes != 0;
     for (uint32_t i = wh_thread_in_block(); i < n; i += WRITES_AHEAD * threads) {
         OF(row) r[WRITES_AHEAD]; /* all are looked for before the first one is written */
         unsigned char *page[WRITES_AHEAD];
         uint32_t at[WRITES_AHEAD];
         for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
-            const uint32_t now = i + k * threads;
+            const uint32_t now = i + k * threads, j = now < n ? now : n - 1;
+            r[k].key = SHARED(KEY, stage)[j];
+            r[k].value = has_value ? OF(staged_values)(s)[j] : 0;
+            const uint32_t p = OF(part_of)(r[k].key, level, log2);
+            const int has = now < n && places.first[p] != TILE_NOWHERE;
             at[k] = 0;
-            page[k] = OF(staged_row)(g, s, t, now < n ? now : n - 1, &r[k], &at[k]);
+            page[k] =
+                has ? page_of_place(&places, raw.page_log2, p, j - places.start[p], &at[k]) : NULL;
         }
         for (uint32_t k = 0; k < WRITES_AHEAD; k++) {
-            if (i + k * threads < n && page[k] != NULL) {
-                OF(copy_raw)(g, r[k], page[k], at[k]);
+            if (page[k] != NULL) {
+                PAGE_COLUMN(KEY, page[k], raw.key)[at[k]] = r[k].key;
+            }
+            if (page[k] != NULL && has_value) {
+                PAGE_COLUMN(VALUE, page[k], raw.value)[at[k]] = r[k].value;
             }
         }
     }
+}
+
+/* The same of rows that stand for many, whose numbers are staged. */
+WH_FN void OF(copy_staged)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
+                           uint32_t n) {
+    const tile_places places = places_of(s);
+    WH_NO_UNROLL
+    for (uint32_t j = wh_thread_in_block(); j < n; j += wh_block_threads()) {
+        const uint32_t i = (uint32_t)SHARED(KEY, stage)[j];
+        const uint32_t p = OF(part_of)(OF(key_of)(s, t, i), t->level, t->parts_log2);
+        if (places.first[p] != TILE_NOWHERE) {
+            uint32_t at;
+            unsigned char *page =
+                page_of_place(&places, t->layout->page_log2, p, j - places.start[p], &at);
+            OF(copy_partial)(g, s, t, i, page, at);
+        }
+    }
+}
+
+/* Bits of those rows from `first` on that have got no place. All threads. */
+WH_FN void OF(keep_bits)(const whi_group_shape *s, const group_tile *t, uint32_t first,
+                         int is_failed) {
+    const tile_places places = places_of(s);
+    uint32_t *bits = SHARED(uint32_t, bits);
+    WH_NO_UNROLL
+    for (uint32_t k = 0; k < EACH; k++) {
+        const uint32_t now = first + first_step() + k * wh_block_threads();
+        wh_mask left = 0;
+        if (is_failed && now < t->n) {
+            const int has = (bits[now / 32] >> wh_lane_id() & 1) != 0;
+            const KEY key = has ? OF(key_of)(s, t, now + wh_lane_id()) : 0;
+            const uint32_t p = OF(part_of)(key, t->level, t->parts_log2);
+            left = wh_ballot(WH_FULL_WARP, has && places.first[p] == TILE_NOWHERE);
+            WH_PLANT(table_bits_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
+        }
+        if (wh_lane_id() == 0 && now < t->n) {
+            bits[now / 32] = WH_PLANT(table_r1_bits, left, bits[now / 32]);
+        }
+    }
+    wh_syncthreads();
 }
 
 /* Of EACH rows a thread of a tile, from `first` on, those that have a bit, to the chains of their
@@ -338,52 +408,17 @@ WH_FN void OF(write_staged)(const whi_group *g, const whi_group_shape *s, const 
 WH_FN int OF(spill_some)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                          const group_tile *t, const whi_chains *c, uint32_t first) {
     const tile_places places = places_of(s);
-    const uint32_t threads = wh_block_threads(), parts = 1u << t->parts_log2;
-    const uint32_t step = first + first_step();
-    OF(row) r[EACH];     /* asked for before the first one is used */
-    uint32_t rank[EACH]; /* in its part */
-    begin_places(&places, parts);
-    if (t->source == FROM_TABLE) {
-        group_tile table = *t; /* by code of its own: it is asked of most rows */
-        table.source = FROM_TABLE;
-        table.kind = GROUP_RAW;
-        OF(take_rows)(g, s, &table, step, r, rank);
+    begin_places(&places, 1u << t->parts_log2);
+    const uint32_t n = OF(stage_rows)(g, s, t, first);
+    place_tile(heap, c, &places, 1u << t->parts_log2);
+    const int is_failed = places.words[TILE_FAILED] != 0;
+    OF(keep_bits)(s, t, first, is_failed); /* reads keys of slots, which are gone then */
+    if (t->kind == GROUP_RAW) {
+        OF(write_staged)(g, s, t, n);
     } else {
-        OF(take_rows)(g, s, t, step, r, rank);
+        OF(copy_staged)(g, s, t, n);
     }
-    for (uint32_t k = 0; k < EACH; k++) {
-        if (rank[k] == 0) {
-            const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
-            rank[k] = wh_shared_fetch_add_u32(&places.counts[p], 1);
-        }
-    }
-    WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
-    const uint32_t n = start_parts(&places, parts);
-    place_tile(heap, c, &places, parts);
-    const int is_done = places.words[TILE_FAILED] == 0;
-    for (uint32_t k = 0; k < EACH; k++) {
-        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2), now = step + k * threads;
-        const int has = rank[k] != UINT32_MAX;
-        if (has && t->kind == GROUP_RAW) {
-            OF(stage_row)(g, s, places.start[p] + rank[k], r[k]);
-        }
-        const wh_mask left = wh_ballot(WH_FULL_WARP, has && places.first[p] == TILE_NOWHERE);
-        if (wh_lane_id() == 0 && now < t->n) {
-            uint32_t *word = &SHARED(uint32_t, bits)[now / 32];
-            *word = WH_PLANT(table_r1_bits, left, *word);
-        }
-    }
-    for (uint32_t k = 0; t->kind == GROUP_PARTIAL && k < EACH; k++) {
-        const uint32_t p = OF(part_of)(r[k].key, t->level, t->parts_log2);
-        if (rank[k] != UINT32_MAX && places.first[p] != TILE_NOWHERE) {
-            uint32_t at;
-            unsigned char *page = page_of_place(&places, c->page_log2, p, rank[k], &at);
-            OF(copy_partial)(g, s, t, step + k * threads + wh_lane_id(), page, at);
-        }
-    }
-    WH_PLANT(table_b1_staged, wh_syncthreads(), (void)0);
-    OF(write_staged)(g, s, t, t->kind == GROUP_RAW ? n : 0);
-    return is_done;
+    return !is_failed;
 }
 
 /* Those of a tile's rows that have a bit, to the chains of their parts; 0: there was no memory for
