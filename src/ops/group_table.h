@@ -378,6 +378,7 @@ WH_FN void OF(copy_staged)(const whi_group *g, const whi_group_shape *s, const g
             OF(copy_partial)(g, s, t, i, page, at);
         }
     }
+    WH_PLANT(table_b1_copied, wh_syncthreads(), (void)0); /* before pages go back */
 }
 
 /* Bits of those rows from `first` on that have got no place. All threads. */
