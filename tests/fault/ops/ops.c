@@ -164,7 +164,7 @@ static const fault faults[] = {
     {"table_r1_slot", "group-full", EVERYWHERE},
     {"table_b1_counted", "group-random", EVERYWHERE},
     {"chains_b1_start", "group-random", EVERYWHERE},
-    {"table_b1_copied", "group-random", UNDER_TSAN},
+    {"table_b1_copied", "group-full", UNDER_TSAN},
     {"table_bits_read", "group-full", UNDER_TSAN},
     {"steps_few", "group-part", EVERYWHERE},
     {"steps_last", "group-block", EVERYWHERE},
