@@ -3,7 +3,7 @@
  *
  * P1      cursor[p]: the page that part p grows in, its number and one more, above the rows that
  *         have a place there. fetch_add (acq_rel) of n takes n places from the old value on, if
- *         that is no more than a page has; the load before it only waits, relaxed. Who takes more
+ *         that is no more than a page has; loads, relaxed, only wait. Who takes more
  *         than are left gets the rest of the page, and brings the pages for the others: until it
  *         stores (release) the cursor of the last of them, takers see that the page is more than
  *         full, take nothing, and look again. What they have added meanwhile goes with that store.
@@ -23,6 +23,7 @@
 
 #include "heap_calls.h"
 #include "lists.h"
+#include "warpheap/core/block.h"
 
 /* Of a tile's part: it needs no place, or has got none. */
 #define TILE_PLACED UINT32_MAX
@@ -34,9 +35,11 @@ enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
 /* What a block knows of rows, a tile of them, that are to have places: of each part, and pages that
  * have been brought. All shared. */
 typedef struct tile_places {
+    uint64_t *sums;    /* block.h */
     uint64_t *at;      /* the first page */
     uint64_t *pages;   /* brought */
-    uint32_t *counts;  /* rows of the tile; then, how many have been copied */
+    uint32_t *counts;  /* rows of the tile */
+    uint32_t *start;   /* rows of the parts before it */
     uint32_t *first;   /* from where in the first page << 16 | how many places; or as above */
     uint32_t *brought; /* where in `pages` the part's are */
     uint32_t *words;
@@ -45,17 +48,32 @@ typedef struct tile_places {
 /* They begin at `memory`; pages: at most so many are brought. */
 WH_FN tile_places places_at(void *memory, uint32_t parts, uint32_t pages) {
     tile_places t;
-    t.at = (uint64_t *)memory;
+    t.sums = (uint64_t *)memory;
+    t.at = t.sums + WH_BLOCK_SCAN_WORDS;
     t.pages = t.at + parts;
     t.counts = (uint32_t *)(void *)(t.pages + pages);
-    t.first = t.counts + parts;
+    t.start = t.counts + parts;
+    t.first = t.start + parts;
     t.brought = t.first + parts;
     t.words = t.brought + parts;
     return t;
 }
 
 WH_HD uint32_t places_bytes(uint32_t parts, uint32_t pages) {
-    return 8 * (parts + pages) + 12 * parts + 4 * TILE_WORDS;
+    return 8 * (WH_BLOCK_SCAN_WORDS + parts + pages) + 16 * parts + 4 * TILE_WORDS;
+}
+
+/* Where the rows of each part begin in a tile that is in order of them, from counts; returns how
+ * many there are. All threads, of which there are as many as parts at least. */
+WH_FN uint32_t start_parts(const tile_places *t, uint32_t parts) {
+    const uint32_t p = wh_thread_in_block(), n = p < parts ? t->counts[p] : 0;
+    uint64_t all;
+    const uint64_t up_to = wh_block_scan_u64(t->sums, n, &all);
+    if (p < parts) {
+        t->start[p] = (uint32_t)up_to - n;
+    }
+    WH_PLANT(chains_b1_start, wh_syncthreads(), (void)0);
+    return (uint32_t)all;
 }
 
 /* Place `at` of part p's rows of this tile, in pages: which page, and *in_page. */
@@ -90,16 +108,20 @@ WH_FN uint32_t take_number(const whi_chains *c) {
 
 /* A page behind page `last` (0: none); its number, and one more. P2 */
 WH_FN uint32_t enter_chain(const whi_chains *c, uint64_t page, uint32_t last) {
-    const uint32_t number = take_number(c);
-    c->page[number] = (unsigned char *)(uintptr_t)page;
-    c->ordinal[number] = last != 0 ? c->ordinal[last - 1] + WH_PLANT(chains_p2_ordinal, 1u, 0u) : 0;
-    if (c->link != NULL) {
-        uint32_t *link = c->link + (uint64_t)number * WHI_LINKS;
-        link[0] = WH_PLANT(chains_p2_link, last, last != 0 ? last - 1 : 0);
+    uint32_t link[WHI_LINKS] = {0}, ordinal = 0; /* asked for before the number is known */
+    if (last != 0) {
+        ordinal = c->ordinal[last - 1] + WH_PLANT(chains_p2_ordinal, 1u, 0u);
         for (uint32_t k = 1; k < WHI_LINKS; k++) {
             const uint32_t of = WH_PLANT(chains_p2_links, k - 1, k);
-            link[k] = last != 0 ? c->link[(uint64_t)(last - 1) * WHI_LINKS + of] : 0;
+            link[k] = c->link[(uint64_t)(last - 1) * WHI_LINKS + of];
         }
+    }
+    link[0] = WH_PLANT(chains_p2_link, last, last != 0 ? last - 1 : 0);
+    const uint32_t number = take_number(c);
+    c->page[number] = (unsigned char *)(uintptr_t)page;
+    c->ordinal[number] = ordinal;
+    for (uint32_t k = 0; k < WHI_LINKS; k++) {
+        c->link[(uint64_t)number * WHI_LINKS + k] = link[k];
     }
     return number + 1;
 }
@@ -135,9 +157,6 @@ WH_FN int bring(const wh_heap_ref *heap, const whi_chains *c, uint64_t *pages, u
 WH_FN int take_places(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t,
                       uint32_t p, uint32_t n) {
     const uint32_t room = 1u << c->page_log2;
-    if (wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) > room) {
-        return 0;
-    }
     const uint64_t old =
         WH_PLANT_ORDER(chains_p1_take, wh_fetch_add_u64, acq_rel)(&c->cursor[p], n); /* P1 */
     const uint32_t fill = wh_low_u32(old), here = n < room - fill ? n : room - fill;
@@ -195,24 +214,22 @@ WH_FN int take_place(const wh_heap_ref *heap, const whi_chains *c, uint32_t p, u
     return 1;
 }
 
-/* Places for all rows of a tile that counts has; counts are 0 then. All threads. */
+/* Places for all rows of a tile that counts has. All threads, of which there are as many as parts
+ * at least. */
 WH_FN void place_tile(const wh_heap_ref *heap, const whi_chains *c, const tile_places *t,
                       uint32_t parts) {
-    for (uint32_t first = 0; first < parts; first += wh_block_threads()) {
-        const uint32_t p = first + wh_thread_in_block();
-        const uint32_t n = p < parts ? t->counts[p] : 0;
-        int is_done = n == 0;
-        if (p < parts) {
-            t->counts[p] = 0;
-            t->first[p] = TILE_PLACED;
+    const uint32_t p = wh_thread_in_block(), n = p < parts ? t->counts[p] : 0;
+    int is_done = n == 0, looks = 1;
+    if (p < parts) {
+        t->first[p] = TILE_PLACED;
+    }
+    for (uint32_t round = 0; wh_any(WH_FULL_WARP, !is_done); round++) {
+        if (!is_done && looks) {
+            is_done = take_places(heap, c, t, p, n);
         }
-        for (uint32_t round = 0; wh_any(WH_FULL_WARP, !is_done); round++) {
-            if (!is_done) {
-                is_done = take_places(heap, c, t, p, n);
-            }
-            if (!is_done) {
-                wh_backoff(round);
-            }
+        if (!is_done) {
+            wh_backoff(round);
+            looks = wh_low_u32(wh_load_u64_relaxed(&c->cursor[p])) <= 1u << c->page_log2;
         }
     }
     WH_PLANT(chains_b1_placed, wh_syncthreads(), (void)0);

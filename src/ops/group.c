@@ -99,7 +99,7 @@ static wh_status hold_chains(wh_group *x) {
     whi_chains *c = &g->chains;
     const uint64_t fan = (uint64_t)GROUP_KINDS << g->fan_log2;
     c->n_pages = &g->state->n_pages;
-    TRY(whi_hold(&x->held, &c->cursor, (uint64_t)GROUP_KINDS << g->parts_log2, 8));
+    TRY(whi_hold(&x->held, &c->cursor, (uint64_t)GROUP_KINDS * g->strands << g->parts_log2, 8));
     TRY(whi_hold(&x->held, &c->page, c->most, sizeof *c->page));
     TRY(whi_hold(&x->held, &c->ordinal, c->most, 4));
     TRY(whi_hold(&x->held, &c->next, c->most, 4));
@@ -147,7 +147,7 @@ static wh_status hold_all(wh_group *x) {
 }
 
 /* What rows have to carry, and the result's columns. */
-static void ask(whi_group *g, uint32_t aggregates) {
+static void ask(whi_group *g, wh_group_value kind, uint32_t aggregates) {
     if (g->is_paper) {
         lay_columns(g, 0);
         return;
@@ -156,9 +156,11 @@ static void ask(whi_group *g, uint32_t aggregates) {
     g->needs.sum = (aggregates & (WH_GROUP_SUM | WH_GROUP_AVG)) != 0;
     g->needs.least = (aggregates & WH_GROUP_MIN) != 0;
     g->needs.most = (aggregates & WH_GROUP_MAX) != 0;
+    g->needs.is_float = kind == WH_GROUP_FLOAT || kind == WH_GROUP_DOUBLE;
+    g->is_plain =
+        g->needs.count && g->needs.sum && !g->needs.least && !g->needs.most && !g->needs.is_float;
     if (aggregates == WH_GROUP_COUNT) {
-        g->kind = WH_GROUP_NO_VALUE; /* nobody looks at them */
-        g->value_bytes = 0;
+        g->value_bytes = 0; /* nobody looks at them */
     }
     lay_columns(g, aggregates);
 }
@@ -178,10 +180,9 @@ static wh_status make(wh_group *x, const wh_group_options *o) {
     x->most_rows = o->rows;
     g->n = (uint32_t)o->rows;
     g->key_bytes = o->key_bytes != 0 ? o->key_bytes : 4;
-    g->kind = o->value;
     g->value_bytes = value_bytes(o->value);
     g->page_bytes = o->page_bytes != 0 ? o->page_bytes : DEFAULT_PAGE;
-    ask(g, o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT);
+    ask(g, o->value, o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT);
     TRY(whi_check_pages(x->heap, g->page_bytes, g->out.room));
     TRY(x->kernels->size(x->device, g));
     return hold_all(x);

@@ -19,6 +19,7 @@ enum { GROUP_RAW, GROUP_PARTIAL, GROUP_KINDS };
 /* What a group has beside its key. */
 typedef struct whi_group_needs {
     uint32_t count, sum, least, most; /* whether */
+    uint32_t is_float;                /* values are of float or double */
 } whi_group_needs;
 
 /* Where a row's fields are in a page of a chain, each a column; as whi_group_needs, and the key. */
@@ -31,7 +32,7 @@ typedef struct whi_group_layout {
 /* Rows that are still to be grouped: chains of both kinds. */
 typedef struct whi_group_node {
     uint64_t cursor[GROUP_KINDS]; /* as chains.h's P1 leaves it */
-    uint32_t level, unused;
+    uint32_t level, rows;
 } whi_group_node;
 
 /* Where a block is with a step. */
@@ -55,37 +56,40 @@ typedef struct whi_group_shape {
     uint32_t parts;   /* that rows go to at most */
     uint32_t rows;    /* of a tile at most */
     uint32_t pages;   /* that a tile's rows can be in */
-    uint32_t brought; /* pages that are brought for a tile at most */
-    uint32_t words, keys, counts, sums, least, most, places, bits, page, number;
-    uint32_t bytes;  /* in all */
-    uint32_t blocks; /* of the kernel */
+    uint32_t staged;  /* rows that are put in order of their parts at a time */
+    uint32_t brought; /* pages that are brought for these at most */
+    uint32_t words, keys, counts, sums, least, most, places, bits, page, number, fill, stage;
+    uint32_t bytes;           /* in all */
+    uint32_t threads, blocks; /* of the kernel */
 } whi_group_shape;
 
 typedef struct whi_group {
     const void *key, *value;
     uint32_t n;
     uint32_t key_bytes, value_bytes; /* value_bytes 0: none */
-    wh_group_value kind;
     whi_group_needs needs;
+    int is_plain; /* counts and sums of integers */
     int is_sim;
     int is_paper;    /* no tables: all rows to lists */
     int is_two_pass; /* group_two_pass.h: parts in memory of the device, the result in columns */
     int is_writing;  /* two-pass: the second pass */
     uint32_t parts_log2, fan_log2;
+    uint32_t strands;     /* chains of a part's rows of a kind: a block adds to one of them */
     uint32_t most_levels; /* from here on a node has one child; paper: is a group */
     uint32_t tile;        /* rows of the table that a block takes at a time */
     uint32_t refresh;     /* tiles after which a table that helps no more is put out */
     uint32_t probes[2];   /* places that a row looks at: of tiles, of nodes */
     whi_group_layout layout[GROUP_KINDS];
     whi_group_shape shape[2]; /* of both kernels: tiles, parts */
-    whi_chains chains;        /* of parts, RAW and then PARTIAL, and of blocks' children */
+    whi_chains chains;        /* of parts: strands of RAW and then of PARTIAL, each of all parts;
+                               * and of blocks' children */
     uint64_t *child_cursor;   /* of a block: of RAW and then PARTIAL, 1 << fan_log2 each */
     whi_group_node *stack;    /* of a block */
     uint32_t stack_room;
     uint32_t *stage[2];   /* of a block: where it is with either kernel */
     unsigned char *saved; /* of a block of either kernel: its shared memory */
-    uint32_t threads;
-    wh_pages out; /* of result pages: room, column_bytes, column_at */
+    uint32_t threads;     /* of kernels that have no shape */
+    wh_pages out;         /* of result pages: room, column_bytes, column_at */
     uint32_t page_bytes;
     whi_page_list list;
     whi_group_state *state;

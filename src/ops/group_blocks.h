@@ -16,28 +16,35 @@
 #include "chains.h"
 #include "pages.h"
 
+/* Chains of a kind that a part has at most: who adds to one waits for others less often. */
+#if WH_FILE_IS_CUDA
+#define MOST_STRANDS 8u
+#else
+#define MOST_STRANDS 2u
+#endif
+
 /* Words of a block. Written by thread 0 between barriers, but for LEFT, ZERO, FULL, SPARE, STACK
- * (and CURRENT, PAGES: by lane 0 of the first warp). */
+ * (and what is said of a node and its pages: by the first warp). */
 enum {
     GROUP_PHASE,
-    GROUP_LEFT,    /* rows of the tile that have found no slot */
-    GROUP_ZERO,    /* group_table.h's S1 */
-    GROUP_FULL,    /* a warp found no memory */
-    GROUP_TILE,    /* of the table */
-    GROUP_FEW,     /* the table helps too seldom, and is not asked: 1 */
-    GROUP_SINCE,   /* tiles since then */
-    GROUP_MASK,    /* slots of the node's table, less 1 */
-    GROUP_SPARE,   /* chains.h's I1 */
-    GROUP_KIND,    /* of the node's chain that is read */
-    GROUP_CURRENT, /* the next page's number, and one more */
-    GROUP_TAIL,    /* rows of the tile's first page */
-    GROUP_PAGES,   /* of the tile */
+    GROUP_LEFT,  /* rows of the tile that have found no slot */
+    GROUP_ZERO,  /* group_table.h's S1 */
+    GROUP_FULL,  /* a warp found no memory */
+    GROUP_TILE,  /* of the table */
+    GROUP_FEW,   /* the table helps too seldom, and is not asked: 1 */
+    GROUP_SINCE, /* tiles since then; of a node: that have been read */
+    GROUP_MASK,  /* slots of the node's table, less 1 */
+    GROUP_SPARE, /* chains.h's I1 */
+    GROUP_KIND,  /* of the node's chains that are read */
+    GROUP_PAGES, /* of the tile */
     GROUP_LEVEL,
-    GROUP_FAN, /* log2 of the node's children */
+    GROUP_FAN,      /* log2 of the node's children */
+    GROUP_CHILDREN, /* some may have rows */
     GROUP_STACK,
-    GROUP_OTHER, /* of the chain that is read next: number, and one more; rows of that page */
-    GROUP_OTHER_TAIL,
-    GROUP_WORDS
+    /* Of each of the node's chains: the next page's number, and one more; rows of that page.
+     * Strands of RAW, and then of PARTIAL */
+    GROUP_CHAINS,
+    GROUP_WORDS = GROUP_CHAINS + 2 * GROUP_KINDS * MOST_STRANDS
 };
 
 enum {
@@ -55,24 +62,20 @@ enum {
 enum { FROM_TABLE, FROM_PAGES, FROM_SLOTS };
 
 #define SLOT_NONE UINT32_MAX
-#define MANY_LANES 8u  /* of a warp in one slot, that are added up first */
-#define STEPS_AHEAD 4u /* a warp reads the rows of so many steps before it uses the first ones */
+#define MANY_LANES 8u /* of a warp in one slot, that are added up first */
 
 /* Rows that a block has before it. */
 typedef struct group_tile {
-    uint32_t source, kind; /* kind: as what chain's they are written */
-    uint32_t first, n;     /* of the table's; n: rows, or places for rows */
-    uint32_t tail;         /* of pages: rows of the first; the others are full */
+    uint32_t source, kind;          /* kind: as what chain's they are written */
+    const whi_group_layout *layout; /* of the kind */
+    const void *key, *value;        /* of the table: its columns, from the tile's first row on */
+    uint32_t n;                     /* rows, or places for rows */
     uint32_t level, parts_log2, mask;
 } group_tile;
 
 /* Shared memory of a shape `s`. */
 #define SHARED(type, field) ((type *)(void *)((char *)wh_shared() + s->field))
 #define WORDS ((uint32_t *)wh_shared()) /* come first */
-
-WH_FN int is_float(const whi_group *g) {
-    return g->kind == WH_GROUP_FLOAT || g->kind == WH_GROUP_DOUBLE;
-}
 
 WH_FN double double_of(uint64_t bits) {
     double d;
@@ -128,9 +131,10 @@ WH_FN unsigned char *page_of_row(const whi_group_shape *s, const whi_group_layou
     return (unsigned char *)(uintptr_t)SHARED(uint64_t, page)[i >> l->page_log2];
 }
 
-WH_FN int has_row(const whi_group *g, const group_tile *t, uint32_t i) {
-    return i < t->n && (t->source != FROM_PAGES || i >> g->layout[t->kind].page_log2 != 0 ||
-                        i < t->tail - WH_PLANT(blocks_tail, 0u, 1u));
+WH_FN int has_row(const whi_group_shape *s, const group_tile *t, uint32_t i) {
+    const whi_group_layout *l = t->layout;
+    return i < t->n && (t->source != FROM_PAGES ||
+                        in_page(l, i) < SHARED(const uint32_t, fill)[i >> l->page_log2]);
 }
 
 /* --- phases: all threads -----------------------------------------------------------------------
@@ -197,9 +201,12 @@ WH_FN group_tile tile_of_table(const whi_group *g, const whi_group_shape *s) {
     group_tile t;
     t.source = FROM_TABLE;
     t.kind = GROUP_RAW;
-    t.first = tile < tiles_of(g) ? tile * g->tile : 0;
-    t.n = g->n - t.first < g->tile ? g->n - t.first : g->tile;
-    t.tail = t.level = 0;
+    t.layout = &g->layout[t.kind];
+    const uint32_t first = tile < tiles_of(g) ? tile * g->tile : 0;
+    t.key = (const char *)g->key + (uint64_t)first * g->key_bytes;
+    t.value = (const char *)g->value + (uint64_t)first * g->value_bytes;
+    t.n = g->n - first < g->tile ? g->n - first : g->tile;
+    t.level = 0;
     t.parts_log2 = g->parts_log2;
     t.mask = s->slots - 1;
     return t;
@@ -209,6 +216,7 @@ WH_FN group_tile tile_of_slots(const whi_group *g, const whi_group_shape *s) {
     group_tile t = tile_of_table(g, s);
     t.source = FROM_SLOTS;
     t.kind = GROUP_PARTIAL;
+    t.layout = &g->layout[t.kind];
     t.n = s->slots + WH_PLANT(blocks_slots, 1u, 0u);
     return t;
 }
@@ -218,13 +226,32 @@ WH_FN group_tile tile_of_node(const whi_group *g) {
     group_tile t;
     t.source = FROM_PAGES;
     t.kind = WORDS[GROUP_KIND] % GROUP_KINDS;
-    t.first = 0;
-    t.n = WORDS[GROUP_PAGES] << g->layout[t.kind].page_log2;
-    t.tail = WORDS[GROUP_TAIL];
+    t.layout = &g->layout[t.kind];
+    t.key = t.value = NULL;
+    t.n = WORDS[GROUP_PAGES] << t.layout->page_log2;
     t.level = WORDS[GROUP_LEVEL];
     t.parts_log2 = WORDS[GROUP_FAN];
     t.mask = WORDS[GROUP_MASK];
     return t;
+}
+
+/* Bits for all rows of a tile. All threads. */
+WH_FN void mark_rows(const whi_group_shape *s, const group_tile *t) {
+    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
+        const wh_mask has = wh_ballot(WH_FULL_WARP, has_row(s, t, step + wh_lane_id()));
+        if (wh_lane_id() == 0) {
+            SHARED(uint32_t, bits)[step / 32] = has;
+        }
+    }
+}
+
+/* All rows of a tile are left, without a look. All threads. */
+WH_FN void leave_tile(const whi_group_shape *s, const group_tile *t) {
+    mark_rows(s, t);
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_LEFT] = t->n;
+    }
+    wh_syncthreads();
 }
 
 /* A tile of n rows is done: what next. After a tile less than an eighth of whose rows had a
@@ -262,8 +289,9 @@ WH_FN void begin_places(const tile_places *places, uint32_t parts) {
 }
 
 WH_FN whi_chains chains_of_parts(const whi_group *g, uint32_t kind) {
+    const uint32_t strand = wh_block_id() % g->strands;
     whi_chains c = g->chains;
-    c.cursor = g->chains.cursor + ((uint64_t)kind << g->parts_log2);
+    c.cursor = g->chains.cursor + ((uint64_t)(kind * g->strands + strand) << g->parts_log2);
     c.page_log2 = g->layout[kind].page_log2;
     c.page_bytes = g->layout[kind].page_bytes;
     return c;
@@ -285,23 +313,35 @@ WH_FN int is_empty(const whi_group_node *n) {
            WH_PLANT(blocks_empty, wh_high_u32(n->cursor[GROUP_PARTIAL]) == 0, 1);
 }
 
-/* The next node, of the stack or a part; 0: there is none. Thread 0. */
-WH_FN int next_node(const whi_group *g, whi_group_node *n) {
-    const uint32_t parts = 1u << g->parts_log2;
-    if (WORDS[GROUP_STACK] != 0) {
-        *n = g->stack[(uint64_t)wh_block_id() * g->stack_room + --WORDS[GROUP_STACK]];
-        return 1;
+/* The next node, of the stack or a part: its level, or 0: there is none. *cursor: the caller's
+ * chain of it, as GROUP_CHAINS has them, or 0; *rows: its part of the node's. All lanes of the
+ * first warp. */
+WH_FN uint32_t next_node(const whi_group *g, uint64_t *cursor, uint64_t *rows) {
+    const uint32_t lane = wh_lane_id(), stack = WORDS[GROUP_STACK];
+    const uint32_t parts = 1u << g->parts_log2, chains = GROUP_KINDS * g->strands;
+    const whi_chains c = chains_of_parts(g, lane < g->strands ? GROUP_RAW : GROUP_PARTIAL);
+    *cursor = *rows = 0;
+    WH_PLANT(blocks_stack_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read it */
+    if (stack != 0) {
+        const whi_group_node *n = &g->stack[(uint64_t)wh_block_id() * g->stack_room + stack - 1];
+        if (lane < chains && lane % g->strands == 0) {
+            *cursor = n->cursor[lane / g->strands];
+        }
+        if (lane == 0) {
+            *rows = n->rows;
+            WORDS[GROUP_STACK] = stack - 1;
+        }
+        return n->level;
     }
-    uint32_t p;
     do {
-        p = wh_fetch_add_u32_relaxed(&g->state->next_part, 1);
+        uint32_t p = lane == 0 ? wh_fetch_add_u32_relaxed(&g->state->next_part, 1) : 0;
+        p = wh_shfl_u32(WH_FULL_WARP, p, 0);
         if (p >= parts) {
             return 0;
         }
-        n->level = 1;
-        n->cursor[GROUP_RAW] = g->chains.cursor[p];
-        n->cursor[GROUP_PARTIAL] = g->chains.cursor[parts + p];
-    } while (is_empty(n));
+        *cursor = lane < chains ? g->chains.cursor[((uint64_t)lane << g->parts_log2) + p] : 0;
+    } while (!wh_any(WH_FULL_WARP, wh_high_u32(*cursor) != 0));
+    *rows = rows_of_chain(&c, *cursor);
     return 1;
 }
 
@@ -321,72 +361,104 @@ WH_FN void size_node(const whi_group *g, const whi_group_shape *s, uint64_t rows
 
 /* All threads. */
 WH_FN void take_node(const whi_group *g, const whi_group_shape *s) {
+    const uint32_t lane = wh_lane_id();
     wh_syncthreads();
-    if (wh_thread_in_block() == 0) {
-        whi_group_node n;
-        const int is_one = next_node(g, &n);
-        WORDS[GROUP_PHASE] = is_one ? NODE_READ : PHASE_END;
-        if (is_one) {
-            uint64_t rows = 0;
-            for (uint32_t k = 0; k < GROUP_KINDS; k++) {
-                const whi_chains c = chains_of_parts(g, k);
-                rows += rows_of_chain(&c, n.cursor[k]);
-            }
-            WORDS[GROUP_LEVEL] = n.level;
+    if (wh_thread_in_block() < WH_WARP_SIZE) {
+        uint64_t cursor, rows;
+        const uint32_t level = next_node(g, &cursor, &rows);
+        rows = wh_scan_add_warp_u64(rows);
+        if (lane < GROUP_KINDS * g->strands) {
+            WORDS[GROUP_CHAINS + 2 * lane] = wh_high_u32(cursor);
+            WORDS[GROUP_CHAINS + 2 * lane + 1] = wh_low_u32(cursor);
+        }
+        if (lane == WH_WARP_SIZE - 1) {
+            WORDS[GROUP_PHASE] = level != 0 ? NODE_READ : PHASE_END;
+            WORDS[GROUP_LEVEL] = level;
             WORDS[GROUP_KIND] = GROUP_RAW;
-            WORDS[GROUP_CURRENT] = wh_high_u32(n.cursor[GROUP_RAW]);
-            WORDS[GROUP_TAIL] = wh_low_u32(n.cursor[GROUP_RAW]);
-            WORDS[GROUP_OTHER] = wh_high_u32(n.cursor[GROUP_PARTIAL]);
-            WORDS[GROUP_OTHER_TAIL] = wh_low_u32(n.cursor[GROUP_PARTIAL]);
+            WORDS[GROUP_CHILDREN] = 0;
+            WORDS[GROUP_SINCE] = 0;
+            WORDS[GROUP_FEW] = WH_PLANT(blocks_few, 0, WORDS[GROUP_FEW]);
             size_node(g, s, rows);
         }
     }
     wh_syncthreads();
 }
 
-/* Notes pages of a chain, from its end on, as many as a tile has: their numbers and where they are.
- * All lanes of a warp. chains.h's P2 */
-WH_FN void walk_chain(const whi_group *g, const whi_group_shape *s, uint32_t most) {
-    const uint32_t lane = wh_lane_id();
-    uint32_t current = WORDS[GROUP_CURRENT], n = 0;
-    WH_PLANT(blocks_walk_read, wh_syncwarp(WH_FULL_WARP), (void)0);
-    WH_NO_UNROLL
-    while (current != 0 && n < most) {
-        uint32_t number = lane == 0 ? current : 0;
-        if (lane != 0 && lane <= WHI_LINKS) {
-            number = g->chains.link[(uint64_t)(current - 1) * WHI_LINKS + lane - 1];
+/* Lanes of a warp that note pages of one chain at a time. */
+#define WALKERS (WH_WARP_SIZE / WHI_LINKS)
+
+/* Notes pages of the node's chains of a kind, from their ends on, as many as a tile has: their
+ * numbers, where they are and how many rows they have. Returns how many. All lanes of the first
+ * warp; WHI_LINKS lanes a chain. chains.h's P2 */
+WH_FN uint32_t walk_chains(const whi_group *g, const whi_group_shape *s, uint32_t kind) {
+    const uint32_t room = 1u << g->layout[kind].page_log2, most = s->rows / room;
+    const uint32_t lane = wh_lane_id(), k = lane % WHI_LINKS, first = lane - k;
+    uint32_t n = 0;
+    for (uint32_t strand = lane / WHI_LINKS; strand - lane / WHI_LINKS < g->strands;
+         strand += WALKERS) {
+        uint32_t *words = &WORDS[GROUP_CHAINS + 2 * (kind * g->strands + strand)];
+        uint32_t current = strand < g->strands ? words[0] : 0;
+        uint32_t tail = strand < g->strands ? words[1] : 0;
+        WH_PLANT(blocks_walk_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* all have read them */
+        WH_NO_UNROLL
+        while (n < most && wh_any(WH_FULL_WARP, current != 0)) {
+            const uint64_t page = current != 0 ? current - 1 : 0;
+            const uint32_t *link = g->chains.link + page * WHI_LINKS;
+            uint32_t number = current, after = 0;
+            if (current != 0 && k != 0) {
+                number = link[k - 1];
+            } else if (current != 0) {
+                after = link[WHI_LINKS - 1];
+            }
+            const wh_mask some = wh_ballot(WH_FULL_WARP, number != 0);
+            const uint32_t at = n + wh_mask_rank(some);
+            const int is_noted = number != 0 && at < most + WH_PLANT(blocks_walk_most, 0u, 1u);
+            if (is_noted) {
+                SHARED(uint32_t, number)[at] = number;
+                SHARED(uint64_t, page)[at] = (uint64_t)(uintptr_t)g->chains.page[number - 1];
+                SHARED(uint32_t, fill)[at] = k == 0 ? WH_PLANT(blocks_tail, tail, room) : room;
+            }
+            /* of the chain: the first page that is not noted */
+            const wh_mask none = wh_ballot(WH_FULL_WARP, number != 0 && !is_noted);
+            const wh_mask its = none >> first & ((1u << WHI_LINKS) - 1);
+            const uint32_t from = its != 0 ? first + wh_mask_leader(its) : first;
+            tail = its != 0 && from == first ? tail : room;
+            current = wh_shfl_u32(WH_FULL_WARP, its != 0 ? number : after, from);
+            n += wh_popc32(some) - wh_popc32(none);
         }
-        const int is_one =
-            lane < WHI_LINKS && number != 0 && n + lane < most + WH_PLANT(blocks_walk_most, 0u, 1u);
-        const uint32_t some = wh_popc32(wh_ballot(WH_FULL_WARP, is_one)); /* they come first */
-        if (is_one) {
-            SHARED(uint32_t, number)[n + lane] = number;
-            SHARED(uint64_t, page)[n + lane] = (uint64_t)(uintptr_t)g->chains.page[number - 1];
+        if (k == 0 && strand < g->strands) {
+            words[0] = current;
+            words[1] = tail;
         }
-        current = wh_shfl_u32(WH_FULL_WARP, number, some);
-        n += some;
     }
-    if (lane == 0) {
-        WORDS[GROUP_CURRENT] = current;
-        WORDS[GROUP_PAGES] = n;
-    }
+    return n;
 }
 
 /* The next pages of the node; 0: there are none. All threads. */
 WH_FN int read_pages(const whi_group *g, const whi_group_shape *s) {
     wh_syncthreads();
-    if (wh_thread_in_block() == 0 && WORDS[GROUP_CURRENT] == 0 && WORDS[GROUP_KIND] == GROUP_RAW) {
-        WORDS[GROUP_KIND] = GROUP_PARTIAL;
-        WORDS[GROUP_CURRENT] = WORDS[GROUP_OTHER];
-        WORDS[GROUP_TAIL] = WH_PLANT(blocks_other, WORDS[GROUP_OTHER_TAIL], WORDS[GROUP_TAIL]);
-    }
-    wh_syncthreads();
     if (wh_thread_in_block() < WH_WARP_SIZE) {
-        const uint32_t some = s->rows >> g->layout[WORDS[GROUP_KIND]].page_log2;
-        walk_chain(g, s, some);
+        uint32_t kind = WORDS[GROUP_KIND], n = walk_chains(g, s, kind);
+        if (n == 0 && kind == GROUP_RAW) {
+            kind = GROUP_PARTIAL;
+            n = WH_PLANT(blocks_other, walk_chains(g, s, kind), 0);
+        }
+        if (wh_lane_id() == 0) {
+            WORDS[GROUP_KIND] = kind;
+            WORDS[GROUP_PAGES] = n;
+        }
     }
     wh_syncthreads();
     return WORDS[GROUP_PAGES] != 0;
+}
+
+/* Whether a node's table helps too seldom: of its first tile, if that has all rows that a tile may
+ * have, more than a third found no slot. Not where a node has one child: there each makes an end of
+ * a key. */
+WH_FN int is_node_few(const whi_group *g, const whi_group_shape *s) {
+    const uint32_t full = s->rows >> g->layout[WORDS[GROUP_KIND]].page_log2;
+    return WORDS[GROUP_SINCE] == 0 && WORDS[GROUP_FAN] != 0 && WORDS[GROUP_PAGES] == full &&
+           WORDS[GROUP_LEFT] > s->rows / 3;
 }
 
 /* The tile's rows have gone elsewhere: its pages go back, their numbers to the block. All threads.
@@ -405,9 +477,9 @@ WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_gro
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_SPARE] = number[n - 1];
-        WORDS[GROUP_TAIL] = WH_PLANT(blocks_full_page, 1u << g->layout[WORDS[GROUP_KIND]].page_log2,
-                                     WORDS[GROUP_TAIL]);
+        WORDS[GROUP_CHILDREN] |= WH_PLANT(blocks_children, WORDS[GROUP_LEFT], 0);
         WORDS[GROUP_LEFT] = 0;
+        WORDS[GROUP_SINCE]++;
         WORDS[GROUP_PHASE] = NODE_READ;
     }
     wh_syncthreads();
@@ -415,13 +487,14 @@ WH_FN void free_pages(const wh_heap_ref *heap, const whi_group *g, const whi_gro
 
 /* Child p of the node, which has no rows then; 0: it had none. group_steps.h's R2 */
 WH_FN int take_child(const whi_group *g, uint32_t p, whi_group_node *n) {
+    n->rows = 0;
     for (uint32_t k = 0; k < GROUP_KINDS; k++) {
         const whi_chains c = chains_of_children(g, k);
         n->cursor[k] = c.cursor[p];
+        n->rows += (uint32_t)rows_of_chain(&c, n->cursor[k]);
         c.cursor[p] = WH_PLANT(blocks_r2_child, 1u << c.page_log2, c.cursor[p]); /* full: P1 */
     }
     n->level = WORDS[GROUP_LEVEL] + 1;
-    n->unused = 0;
     return !is_empty(n);
 }
 
@@ -433,7 +506,8 @@ WH_FN void push_node(const whi_group *g, const whi_group_node *n) {
 
 /* The node is done: its children that have rows go to the stack. All threads. */
 WH_FN void push_children(const whi_group *g) {
-    for (uint32_t p = wh_thread_in_block(); p < 1u << WORDS[GROUP_FAN]; p += wh_block_threads()) {
+    const uint32_t fan = WORDS[GROUP_CHILDREN] != 0 ? 1u << WORDS[GROUP_FAN] : 0;
+    for (uint32_t p = wh_thread_in_block(); p < fan; p += wh_block_threads()) {
         whi_group_node n;
         if (take_child(g, p, &n)) {
             push_node(g, &n);

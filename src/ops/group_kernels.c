@@ -4,7 +4,7 @@
  *
  * There are four of each: for keys and values of 4 and 8 bytes. What is added up, and whether
  * values are integers, are switches that all rows take the same way: some instructions of the
- * hundred that a row costs. Blocks have 512 threads, but two of them are to be on an SM: the
+ * hundred that a row costs. Two blocks of 512 threads are to be on an SM, or one of 1024: the
  * kernels are compiled for 1024, with 64 registers. */
 #define WH_KERNEL_THREADS 1024
 
@@ -23,6 +23,16 @@ typedef struct group_args {
 } group_args;
 
 #include "group_blocks.h"
+
+/* Rows that a thread puts in order of their parts at a time, and that it writes at a time. */
+#if WH_FILE_IS_CUDA
+#define EACH_BYTES 32u
+#define WRITES_AHEAD 4u
+#else
+#define EACH_BYTES 8u
+#define WRITES_AHEAD 2u
+#endif
+#define EACH (EACH_BYTES / (uint32_t)sizeof(KEY))
 
 /* two-pass: a word of a block more, how many groups its part has had in tables. fetch_add */
 enum { GROUP_FOUND = GROUP_WORDS };
@@ -84,9 +94,10 @@ WH_KERNEL(begin_group, group_args, a) {
     const uint64_t me = wh_thread_id(), all = wh_grid_threads();
     for (uint64_t k = 0; k < GROUP_KINDS; k++) {
         const uint64_t room = (uint64_t)1 << g->layout[k].page_log2; /* no page, and full */
-        const uint64_t parts = (uint64_t)1 << g->parts_log2, fan = (uint64_t)1 << g->fan_log2;
-        for (uint64_t p = me; p < parts; p += all) {
-            g->chains.cursor[k * parts + p] = room;
+        const uint64_t chains = (uint64_t)g->strands << g->parts_log2;
+        const uint64_t fan = (uint64_t)1 << g->fan_log2;
+        for (uint64_t p = me; p < chains; p += all) {
+            g->chains.cursor[k * chains + p] = room;
         }
         for (uint64_t p = me; p < g->shape[1].blocks * fan; p += all) {
             uint64_t *cursor = &g->child_cursor[(p / fan * GROUP_KINDS + k) * fan + p % fan];
@@ -264,7 +275,7 @@ static wh_status small(kernel_fn kernel, wh_heap *heap, void *stream, const whi_
 
 static wh_status large(kernel_fn kernel, wh_heap *heap, void *stream, const whi_group *g,
                        uint32_t k) {
-    wh_launch l = wh_grid(wh_heap_device(heap), g->shape[k].blocks, g->threads);
+    wh_launch l = wh_grid(wh_heap_device(heap), g->shape[k].blocks, g->shape[k].threads);
     l.shared_bytes = g->shape[k].bytes;
     return start(kernel, heap, stream, g, l);
 }
@@ -335,14 +346,20 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 /* What the simulated device has is small, so that tests meet every boundary. */
 #if WH_FILE_IS_CUDA
 #define THREADS 512u
+#define TABLE_THREADS 512u /* of a block of table's rows, and such blocks an SM */
+#define TABLE_BLOCKS 2u
+#define NODE_THREADS 1024u /* the same of nodes */
+#define NODE_BLOCKS 1u
 #define TILE 16384u
+#define NODE_TILE 16384u
+#define STRANDS MOST_STRANDS
 #define PART_ROWS 4096u
-#define MOST_PARTS_LOG2 10u
-#define FAN_LOG2 6u
+#define MOST_PARTS_LOG2 8u
+#define FAN_LOG2 5u
 #define MOST_LEVELS 6u
 #define REFRESH 16u
-#define TABLE_PROBES 16u
-#define NODE_PROBES 32u
+#define TABLE_PROBES 8u
+#define NODE_PROBES 10u
 #define LEAST_SLOTS 512u
 #define MOST_SLOTS 16384u
 #define COUNTED_TILE 32768u
@@ -350,7 +367,13 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define COUNTED_PARTS_LOG2 13u
 #else
 #define THREADS 64u
+#define TABLE_THREADS THREADS
+#define TABLE_BLOCKS 2u
+#define NODE_THREADS THREADS
+#define NODE_BLOCKS 1u
+#define STRANDS MOST_STRANDS
 #define PART_ROWS 16u
+#define NODE_TILE 64u
 #define MOST_PARTS_LOG2 3u
 #define FAN_LOG2 2u
 #define MOST_LEVELS 3u
@@ -365,12 +388,15 @@ static wh_status group_second_pass(wh_heap *heap, void *stream, const whi_group 
 #define NODE_PROBES 2u
 #define MOST_SLOTS 8u
 #else
-#define TILE 128u
+#define TILE 256u
 #define TABLE_PROBES 4u
 #define NODE_PROBES 6u
 #define MOST_SLOTS 32u
 #endif
 #endif
+
+/* Shared memory of a block beside what is asked for: the heap's, and the device's. */
+#define BESIDE 2112u
 
 static uint32_t log2_of(uint64_t n, uint32_t most) {
     uint32_t log2 = 0;
@@ -446,12 +472,15 @@ static void lay_shared(const whi_group *g, whi_group_shape *s) {
     const uint32_t raw = g->layout[GROUP_RAW].page_log2;
     const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
     const uint32_t less = raw < partial ? raw : partial, more = larger(raw, partial);
-    s->rows = larger(g->tile, 1u << more);
+    s->rows = larger(s->rows, 1u << more);
     s->pages = s->rows >> less;
-    s->brought = (larger(s->rows, slots) >> less) + s->parts;
+    s->staged = EACH_BYTES / g->key_bytes * s->threads;
+    s->brought = (s->staged >> less) + s->parts;
     s->places = take_bytes(&at, places_bytes(s->parts, s->brought));
     s->page = take_bytes(&at, 8 * s->pages);
     s->number = take_bytes(&at, 4 * s->pages);
+    s->fill = take_bytes(&at, 4 * s->pages);
+    s->stage = take_bytes(&at, g->is_paper ? 0 : (g->key_bytes + g->value_bytes) * s->staged);
     s->bits = take_bytes(&at, larger(s->rows, slots + WH_WARP_SIZE) / 8 + 4);
     s->bytes = (at + 15) & ~15u;
 }
@@ -459,6 +488,7 @@ static void lay_shared(const whi_group *g, whi_group_shape *s) {
 /* As many slots as `most_bytes` has room for. */
 static void size_shape(const whi_group *g, whi_group_shape *s, uint32_t parts,
                        uint32_t most_bytes) {
+    s->rows = s == &g->shape[0] ? g->tile : NODE_TILE;
     s->parts = parts;
     s->slots = MOST_SLOTS;
     lay_shared(g, s);
@@ -476,12 +506,12 @@ static uint32_t at_most(uint64_t n, uint32_t most) {
 }
 
 /* Blocks that stay, of both kernels of a width. */
-#define BLOCKS_OF(table, nodes, bits)                                                     \
-    do {                                                                                  \
-        s[0] = WH_KERNEL_OCCUPANCY(table##_##bits, device, g->threads, g->shape[0].bytes, \
-                                   &blocks[0]);                                           \
-        s[1] = WH_KERNEL_OCCUPANCY(nodes##_##bits, device, g->threads, g->shape[1].bytes, \
-                                   &blocks[1]);                                           \
+#define BLOCKS_OF(table, nodes, bits)                                                              \
+    do {                                                                                           \
+        s[0] = WH_KERNEL_OCCUPANCY(table##_##bits, device, g->shape[0].threads, g->shape[0].bytes, \
+                                   &blocks[0]);                                                    \
+        s[1] = WH_KERNEL_OCCUPANCY(nodes##_##bits, device, g->shape[1].threads, g->shape[1].bytes, \
+                                   &blocks[1]);                                                    \
     } while (0)
 
 /* The same of two-pass. */
@@ -547,7 +577,7 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     const wh_device_info *info = wh_device_get_info(device);
     uint32_t blocks[2] = {1, 1};
     g->is_sim = info->target == WH_TARGET_SIM;
-    g->threads = THREADS;
+    g->threads = g->shape[0].threads = g->shape[1].threads = THREADS;
     g->tile = TILE;
     g->refresh = REFRESH;
     g->probes[0] = TABLE_PROBES;
@@ -555,15 +585,18 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     if (g->is_two_pass) {
         return size_two_pass(device, g);
     }
+    g->shape[0].threads = g->is_paper ? THREADS : TABLE_THREADS;
+    g->shape[1].threads = g->is_paper ? THREADS : NODE_THREADS;
+    g->strands = g->is_paper ? 1 : STRANDS;
     g->parts_log2 = g->is_paper ? 8 : log2_of(g->n / PART_ROWS, MOST_PARTS_LOG2);
     g->fan_log2 = g->is_paper ? 8 : FAN_LOG2;
     g->most_levels = g->is_paper ? g->key_bytes : MOST_LEVELS;
     g->stack_room = (g->most_levels + 1) << g->fan_log2;
     lay_chains(g);
-    /* Two blocks an SM with the table's rows, which wait for memory; nodes want large tables. */
-    const uint32_t most = g->is_paper ? 0 : info->shared_bytes;
-    size_shape(g, &g->shape[0], 1u << g->parts_log2, most / 2);
-    size_shape(g, &g->shape[1], 1u << g->fan_log2, most);
+    const uint32_t most = info->shared_bytes;
+    size_shape(g, &g->shape[0], 1u << g->parts_log2,
+               g->is_paper ? 0 : most / TABLE_BLOCKS - BESIDE);
+    size_shape(g, &g->shape[1], 1u << g->fan_log2, g->is_paper ? 0 : most / NODE_BLOCKS - BESIDE);
     const wh_status s = occupancy(device, g, blocks);
     const uint64_t tiles = g->n / g->tile + 1, parts = (uint64_t)1 << g->parts_log2;
     g->shape[0].blocks = at_most(tiles, blocks[0]);
@@ -571,7 +604,8 @@ static wh_status group_size(wh_device *device, whi_group *g) {
     const uint32_t raw = g->layout[GROUP_RAW].page_log2;
     const uint32_t partial = g->layout[GROUP_PARTIAL].page_log2;
     const uint64_t numbers = (g->is_paper ? g->n : 0) +
-                             ((uint64_t)g->n >> (raw < partial ? raw : partial)) + 2 * parts +
+                             ((uint64_t)g->n >> (raw < partial ? raw : partial)) +
+                             2 * parts * g->strands +
                              (uint64_t)g->shape[1].blocks * (g->shape[1].pages + 2 * g->stack_room);
     g->chains.most = numbers < UINT32_MAX ? (uint32_t)numbers : UINT32_MAX;
     return s;

@@ -18,22 +18,12 @@ WH_FN uint32_t OF(digit_of)(KEY key, uint32_t run) {
                             : (uint32_t)(wh_spread64(key) >> bits) & 255;
 }
 
-/* Bits for all rows of a tile: none has moved. All threads. */
-WH_FN void OF(mark_rows)(const whi_group *g, const whi_group_shape *s, const group_tile *t) {
-    for (uint32_t step = first_step(); step < t->n; step += wh_block_threads()) {
-        const wh_mask has = wh_ballot(WH_FULL_WARP, has_row(g, t, step + wh_lane_id()));
-        if (wh_lane_id() == 0) {
-            SHARED(uint32_t, bits)[step / 32] = has;
-        }
-    }
-}
-
 /* Row i of a tile, whose key is known, to a place. */
 WH_FN void OF(move_row)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
                         uint32_t i, unsigned char *page, uint32_t at) {
     const whi_group_layout *l = &g->layout[GROUP_RAW];
-    const unsigned char *values = (const unsigned char *)g->value;
-    uint32_t from = t->first + i;
+    const unsigned char *values = (const unsigned char *)t->value;
+    uint32_t from = i;
     if (t->source == FROM_PAGES) {
         values = page_of_row(s, l, i) + l->value;
         from = in_page(l, i);
@@ -49,7 +39,7 @@ WH_FN KEY OF(key_of_row)(const whi_group *g, const whi_group_shape *s, const gro
                          uint32_t i) {
     const whi_group_layout *l = &g->layout[GROUP_RAW];
     if (t->source == FROM_TABLE) {
-        return ((const KEY *)g->key)[t->first + i];
+        return ((const KEY *)t->key)[i];
     }
     return PAGE_COLUMN(const KEY, page_of_row(s, l, i), l->key)[in_page(l, i)];
 }
@@ -141,7 +131,7 @@ OPS_KERNEL(lists_of_table, group_args, a) {
         if (phase == TABLE_READ && WORDS[GROUP_TILE] >= tiles_of(g)) {
             set_phase(PHASE_END);
         } else if (phase == TABLE_READ) {
-            OF(mark_rows)(g, s, &t);
+            mark_rows(s, &t);
             set_phase(TABLE_SPILL);
         } else {
             is_full = !OF(move_tile)(&a.heap, g, s, &t, &c);
@@ -172,7 +162,7 @@ OPS_KERNEL(lists_of_lists, group_args, a) {
             OF(push_lists)(g);
         } else if (phase == NODE_READ) {
             const group_tile t = tile_of_node(g);
-            OF(mark_rows)(g, s, &t);
+            mark_rows(s, &t);
             set_phase(NODE_SPILL);
         } else {
             const group_tile t = tile_of_node(g);

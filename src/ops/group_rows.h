@@ -18,8 +18,8 @@ typedef struct OF(item) {
 #define VALUE_INFINITE (sizeof(VALUE) == 4 ? (VALUE)0x7f800000u : (VALUE)0x7ff0000000000000u)
 #define VALUE_NAN (sizeof(VALUE) == 4 ? (VALUE)0x7fc00000u : (VALUE)0x7ff8000000000000u)
 
-WH_FN VALUE OF(rank)(const whi_group *g, VALUE v) {
-    if (!is_float(g)) {
+WH_FN VALUE OF(rank)(const whi_group_needs *w, VALUE v) {
+    if (!w->is_float) {
         return v ^ SIGN;
     }
     v = WH_PLANT(rows_nan, (v & ~SIGN) > VALUE_INFINITE, 0) ? VALUE_NAN : v;
@@ -27,26 +27,26 @@ WH_FN VALUE OF(rank)(const whi_group *g, VALUE v) {
 }
 
 WH_FN VALUE OF(value_of_rank)(const whi_group *g, VALUE r) {
-    if (!is_float(g)) {
+    if (!g->needs.is_float) {
         return r ^ SIGN;
     }
     return (r & SIGN) != 0 ? r ^ SIGN : (VALUE)~r;
 }
 
-WH_FN uint64_t OF(summand)(const whi_group *g, VALUE v) {
+WH_FN uint64_t OF(summand)(const whi_group_needs *w, VALUE v) {
     if (sizeof(VALUE) == 8) {
         return v;
     }
-    return is_float(g) ? bits_of_float((uint32_t)v)
+    return w->is_float ? bits_of_float((uint32_t)v)
                        : WH_PLANT(rows_sign, (uint64_t)(int64_t)(int32_t)(uint32_t)v, (uint64_t)v);
 }
 
-WH_FN OF(item) OF(item_of)(const whi_group *g, KEY key, VALUE v) {
+WH_FN OF(item) OF(item_of)(const whi_group_needs *w, KEY key, VALUE v) {
     OF(item) m;
     m.key = key;
     m.count = 1;
-    m.sum = g->needs.sum ? OF(summand)(g, v) : 0;
-    m.least = m.most = g->needs.least | g->needs.most ? OF(rank)(g, v) : 0;
+    m.sum = w->sum ? OF(summand)(w, v) : 0;
+    m.least = m.most = w->least | w->most ? OF(rank)(w, v) : 0;
     return m;
 }
 
@@ -65,46 +65,43 @@ WH_FN uint32_t OF(part_of)(KEY key, uint32_t level, uint32_t log2) {
 
 #define PAGE_COLUMN(type, page, at) ((type *)(void *)((page) + (at)))
 
-WH_FN KEY OF(key_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                     uint32_t i) {
+WH_FN KEY OF(key_of)(const whi_group_shape *s, const group_tile *t, uint32_t i) {
     if (t->source == FROM_TABLE) {
-        return ((const KEY *)g->key)[t->first + i];
+        return ((const KEY *)t->key)[i];
     }
     if (t->source == FROM_SLOTS) {
         return SHARED(KEY, keys)[i];
     }
-    const whi_group_layout *l = &g->layout[t->kind];
+    const whi_group_layout *l = t->layout;
     unsigned char *page = page_of_row(s, l, i);
     return PAGE_COLUMN(const KEY, page, l->key)[in_page(l, i)];
 }
 
-WH_FN VALUE OF(value_of)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                         uint32_t i) {
-    if (g->value_bytes == 0) {
-        return 0;
-    }
+/* There are values. */
+WH_FN VALUE OF(value_of)(const whi_group_shape *s, const group_tile *t, uint32_t i) {
     if (t->source == FROM_TABLE) {
-        return ((const VALUE *)g->value)[t->first + i];
+        return ((const VALUE *)t->value)[i];
     }
-    const whi_group_layout *l = &g->layout[GROUP_RAW];
+    const whi_group_layout *l = t->layout;
     return PAGE_COLUMN(const VALUE, page_of_row(s, l, i), l->value)[in_page(l, i)];
 }
 
-WH_FN OF(item) OF(item_in_page)(const whi_group *g, unsigned char *page, uint32_t at) {
+WH_FN OF(item) OF(item_in_page)(const whi_group *g, unsigned char *page, uint32_t at,
+                                const whi_group_needs *w) {
     const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
     OF(item) m;
     memset(&m, 0, sizeof m);
     m.key = PAGE_COLUMN(const KEY, page, l->key)[at];
-    if (g->needs.count) {
+    if (w->count) {
         m.count = WH_PLANT(rows_count, PAGE_COLUMN(const uint32_t, page, l->count)[at], 1u);
     }
-    if (g->needs.sum) {
+    if (w->sum) {
         m.sum = PAGE_COLUMN(const uint64_t, page, l->sum)[at];
     }
-    if (g->needs.least) {
+    if (w->least) {
         m.least = PAGE_COLUMN(const VALUE, page, l->least)[at];
     }
-    if (g->needs.most) {
+    if (w->most) {
         m.most = PAGE_COLUMN(const VALUE, page, l->most)[at];
     }
     return m;
@@ -144,7 +141,7 @@ WH_FN void OF(write_item)(const whi_group *g, void *const *column, uint64_t i, O
     }
     if (column[GROUP_AVG] != NULL) {
         const double whole = WH_PLANT(rows_avg, (double)(int64_t)m.sum, (double)m.sum);
-        const double sum = is_float(g) ? double_of(m.sum) : whole;
+        const double sum = g->needs.is_float ? double_of(m.sum) : whole;
         ((double *)column[GROUP_AVG])[i] = sum / m.count;
     }
 }
@@ -153,27 +150,30 @@ WH_FN void OF(write_item)(const whi_group *g, void *const *column, uint64_t i, O
 typedef struct OF(row) {
     KEY key;
     VALUE value;
+    int is_there;
 } OF(row);
 
-/* If there is one, of a tile whose rows are as the table has them. */
-WH_FN OF(row)
-    OF(row_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t, uint32_t i) {
+/* If there is one; the rest is 0 if the tile's rows are not as the table has them. Values if w
+ * needs them. */
+WH_FN OF(row) OF(row_at)(const whi_group_shape *s, const group_tile *t, uint32_t i,
+                         const whi_group_needs *w) {
     OF(row) r;
     r.key = 0;
     r.value = 0;
-    if (t->kind == GROUP_RAW && has_row(g, t, i)) {
-        r.key = OF(key_of)(g, s, t, i);
-        r.value = OF(value_of)(g, s, t, i);
+    r.is_there = has_row(s, t, i);
+    if (t->kind == GROUP_RAW && r.is_there) {
+        r.key = OF(key_of)(s, t, i);
+        r.value = w->sum | w->least | w->most ? OF(value_of)(s, t, i) : 0;
     }
     return r;
 }
 
 /* What it says; r: what row_at has found. */
 WH_FN OF(item) OF(item_at)(const whi_group *g, const whi_group_shape *s, const group_tile *t,
-                           uint32_t i, OF(row) r) {
+                           uint32_t i, OF(row) r, const whi_group_needs *w) {
     if (t->kind == GROUP_PARTIAL) {
         const whi_group_layout *l = &g->layout[GROUP_PARTIAL];
-        return OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i));
+        return OF(item_in_page)(g, page_of_row(s, l, i), in_page(l, i), w);
     }
-    return OF(item_of)(g, r.key, r.value);
+    return OF(item_of)(w, r.key, r.value);
 }

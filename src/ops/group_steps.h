@@ -33,9 +33,11 @@ WH_FN int OF(table_step)(const wh_heap_ref *heap, const whi_group *g, const whi_
         set_phase(TABLE_LAST);
     } else if (phase == TABLE_READ) {
         if (WORDS[GROUP_FEW]) {
-            OF(leave_tile)(s, &t);
+            leave_tile(s, &t);
+        } else if (g->is_plain) {
+            OF(absorb_table)(g, s, &t);
         } else {
-            OF(absorb_tile)(g, s, &t, g->probes[0]);
+            OF(absorb_rows)(g, s, &t, g->probes[0], &g->needs);
         }
         set_phase(TABLE_SPILL);
     } else if (!OF(put_out)(heap, g, s, phase)) {
@@ -56,9 +58,7 @@ OPS_KERNEL(group_table, group_args, a) {
         return;
     }
     if (g->stage[0][wh_block_id()] == GROUP_FRESH) {
-        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-            OF(empty_slot)(g, s, k);
-        }
+        OF(clear_table)(g, s);
         if (wh_thread_in_block() == 0) {
             WORDS[GROUP_TILE] = wh_block_id();
             WORDS[GROUP_PHASE] = TABLE_READ;
@@ -134,6 +134,28 @@ WH_FN int OF(put_table)(const wh_heap_ref *heap, const whi_group *g, const whi_g
     return WORDS[GROUP_FULL] == 0;
 }
 
+/* The pages of a node that are read into its table. If that helps too seldom, they and all that
+ * follow are left, for the children: what the table has is still in the pages. All threads. */
+WH_FN void OF(absorb_node)(const whi_group *g, const whi_group_shape *s) {
+    const group_tile t = tile_of_node(g);
+    if (WORDS[GROUP_FEW] == 0) {
+        if (g->is_plain && t.kind == GROUP_RAW) {
+            OF(absorb_pages)(g, s, &t);
+        } else {
+            OF(absorb_rows)(g, s, &t, g->probes[1], &g->needs);
+        }
+        if (!is_node_few(g, s)) {
+            return;
+        }
+        WH_PLANT(steps_few, OF(clear_table)(g, s), (void)0);
+        wh_syncthreads();
+    }
+    leave_tile(s, &t);
+    if (wh_thread_in_block() == 0) {
+        WORDS[GROUP_FEW] = 1;
+    }
+}
+
 /* One step of a block with nodes; 0: the heap is full. All threads. */
 WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_group_shape *s,
                         uint32_t phase, own_page *o) {
@@ -143,8 +165,7 @@ WH_FN int OF(node_step)(const wh_heap_ref *heap, const whi_group *g, const whi_g
     } else if (phase == NODE_READ && !read_pages(g, s)) {
         set_phase(NODE_OUT);
     } else if (phase == NODE_READ) {
-        const group_tile now = tile_of_node(g);
-        OF(absorb_tile)(g, s, &now, g->probes[1]);
+        OF(absorb_node)(g, s);
         set_phase(NODE_SPILL);
     } else if (phase == NODE_SPILL) {
         const whi_chains c = chains_of_children(g, t.kind);
@@ -170,9 +191,7 @@ OPS_KERNEL(group_nodes, group_args, a) {
         return;
     }
     if (g->stage[1][wh_block_id()] == GROUP_FRESH) {
-        for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-            OF(empty_slot)(g, s, k);
-        }
+        OF(clear_table)(g, s);
         if (wh_thread_in_block() == 0) {
             WORDS[GROUP_PHASE] = NODE_TAKE;
         }

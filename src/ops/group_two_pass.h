@@ -85,6 +85,7 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
     const KEY *keys = (const KEY *)g->part_key + first;
     const VALUE *values = (const VALUE *)g->part_value + first;
     uint32_t *left = g->part_left + first / 32 + p;
+    int meets = 1;
     if (wh_thread_in_block() == 0) {
         WORDS[GROUP_LEFT] = 0;
     }
@@ -102,9 +103,9 @@ WH_FN uint32_t OF(read_part)(const whi_group *g, const whi_group_shape *s, uint3
         const wh_mask none = wh_ballot(WH_FULL_WARP, has && slot == SLOT_NONE);
         if (g->is_writing) {
             if (has) {
-                m = OF(item_of)(g, keys[i], g->value_bytes != 0 ? values[i] : 0);
+                m = OF(item_of)(&g->needs, keys[i], g->value_bytes != 0 ? values[i] : 0);
             }
-            OF(absorb_warp)(g, s, slot, m);
+            OF(absorb_warp)(&g->needs, s, slot, m, &meets);
         }
         wh_syncwarp(WH_FULL_WARP); /* all have read their bit */
         if (wh_lane_id() == 0) {
@@ -165,9 +166,7 @@ WH_FN void OF(group_part)(const whi_group *g, const whi_group_shape *s, uint32_t
 OPS_KERNEL(group_counted, group_args, a) {
     const whi_group *g = &a.g;
     const whi_group_shape *s = &g->shape[1];
-    for (uint32_t k = wh_thread_in_block(); k <= s->slots; k += wh_block_threads()) {
-        OF(empty_slot)(g, s, k);
-    }
+    OF(clear_table)(g, s);
     wh_syncthreads();
     for (uint32_t p = take_part(g); p < 1u << g->parts_log2; p = take_part(g)) {
         OF(group_part)(g, s, p);

@@ -27,7 +27,7 @@ typedef struct whi_chains {
     uint64_t *cursor;     /* of a chain: chains.h's P1 */
     unsigned char **page; /* of a number; NULL: given back */
     uint32_t *ordinal;    /* the how manieth of its chain */
-    uint32_t *link;       /* WHI_LINKS of a page: chains.h's P2; NULL: nobody asks */
+    uint32_t *link;       /* WHI_LINKS of a page: chains.h's P2 */
     uint32_t *n_pages;    /* numbers so far: fetch_add, relaxed */
     uint32_t *spare;      /* shared memory: chains.h's I1; NULL: there are none */
     uint32_t *next;       /* of a number that is spare */

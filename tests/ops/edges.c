@@ -238,6 +238,32 @@ static void test_one_block(void **state) {
     }
 }
 
+/* All rows are of one part, and keys come in turns: a node's table helps so seldom that all its
+ * rows go to the children. */
+static void test_one_part(void **state) {
+    enum { KEYS = 300 };
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        uint64_t key[KEYS], next = 1;
+        context x;
+        open_all(&x, seed, 0);
+        x.o.value = WH_GROUP_INT32;
+        x.o.aggregates = WH_GROUP_COUNT | WH_GROUP_SUM | (seed < 2 ? WH_GROUP_MIN : 0);
+        x.n = MOST_ROWS;
+        for (uint32_t k = 0; k < KEYS; next++) {
+            const uint32_t hash = x.o.key_bytes == 4 ? wh_mix32((uint32_t)next) : wh_mix64(next);
+            key[k] = next;
+            k += hash >> 29 == 0 ? 1 : 0;
+        }
+        for (uint32_t i = 0; i < x.n; i++) {
+            x.key[i] = key[i % KEYS];
+            x.value[i] = bits_of(&x, (int32_t)i - 700);
+        }
+        run_and_compare(&x, KEYS);
+        close_all(&x);
+    }
+}
+
 /* NaN is one value, whatever its sign and its other bits. */
 static void test_nan(void **state) {
     static const uint64_t nan[2][3] = {
@@ -447,8 +473,9 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[1]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_aggregates),    cmocka_unit_test(test_one_block),
-        cmocka_unit_test(test_nan),           cmocka_unit_test(test_last_digit),
-        cmocka_unit_test(test_failed_kernel), cmocka_unit_test(test_no_object)};
+        cmocka_unit_test(test_aggregates), cmocka_unit_test(test_one_block),
+        cmocka_unit_test(test_one_part),   cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_last_digit), cmocka_unit_test(test_failed_kernel),
+        cmocka_unit_test(test_no_object)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
