@@ -7,7 +7,6 @@
 #ifndef WHI_KDTREE_ALONE_H
 #define WHI_KDTREE_ALONE_H
 
-#include "queue.h"
 #include "shared.h"
 
 /* A node's references become a leaf. All lanes. */
@@ -36,13 +35,6 @@ WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
     return bins;
 }
 
-/* Which lanes' reference goes to the left, and to the right child. All lanes. */
-WH_FN void sides_of(const kd_choice *c, int has, uint32_t bins, wh_mask side[2]) {
-    side[0] = wh_ballot(WH_FULL_WARP, has && first_bin(bins, c->axis) < c->bin);
-    side[1] = wh_ballot(WH_FULL_WARP, has && WH_PLANT(alone_straddles, last_bin(bins, c->axis),
-                                                      first_bin(bins, c->axis)) >= c->bin);
-}
-
 /* The node's references to its children. bins: of the caller's reference, if there are no more than
  * 32. All lanes. B1 */
 WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both,
@@ -66,41 +58,30 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
 }
 
-/* A task without a record, and all that comes of it, but for what goes to the stack or the queue.
- * All lanes. */
-WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, whi_kd_task t) {
-    for (;;) {
-        kd_choice c = no_choice();
-        kd_children both;
-        uint32_t bins = 0;
-        both.first = 0;
-        if (may_split(w.k, &t)) {
-            bins = fill_bins(w, &t);
-            c = choose_plane(w.k, w.own, &t.box, t.n);
-        }
-        if (c.bin != 0) {
-            both = take_children(heap, w, &c, t.n);
-        }
-        if (both.first == 0) {
-            make_leaf(heap, w, &t, WH_PLANT(alone_cut, c.bin != 0, 0));
-            return;
-        }
-        deal(w, &t, &c, &both, bins);
-        WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
-        if (is_first_lane()) {
-            write_inner(w, &t, &c, both.first);
-            heap_give(heap, t.refs);
-        }
-        const whi_kd_task left = child_task(&t, &c, &both, 0);
-        const whi_kd_task right = child_task(&t, &c, &both, 1);
-        if (!end_if_empty(w, &right)) {
-            WH_PLANT(alone_child, add_task(w, &right), (void)0);
-        }
-        if (end_if_empty(w, &left)) {
-            return;
-        }
-        t = left;
+/* A task without a record that is not small. All lanes. */
+WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) {
+    kd_choice c = no_choice();
+    kd_children both;
+    uint32_t bins = 0;
+    both.first = 0;
+    if (may_split(w.k, t)) {
+        bins = fill_bins(w, t);
+        c = choose_plane(w.k, w.own, &t->box, t->n);
     }
+    if (c.bin != 0) {
+        both = take_children(heap, w, &c, t->n);
+    }
+    if (both.first == 0) {
+        make_leaf(heap, w, t, WH_PLANT(alone_cut, c.bin != 0, 0));
+        return;
+    }
+    deal(w, t, &c, &both, bins);
+    WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
+    if (is_first_lane()) {
+        write_inner(w, t, &c, both.first);
+        heap_give(heap, t->refs);
+    }
+    add_children(w, t, &c, &both);
 }
 
 #endif

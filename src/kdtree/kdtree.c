@@ -123,6 +123,7 @@ static wh_status hold_all(wh_kdtree *x) {
     TRY(hold(x, &k->state, 1, sizeof *k->state));
     TRY(hold(x, &k->queue, k->queue_room, sizeof *k->queue));
     TRY(hold(x, &k->stacks, warps * k->stack_room, sizeof *k->stacks));
+    TRY(hold(x, &k->smalls, warps * k->small_room, sizeof *k->smalls));
     TRY(hold(x, &k->tallies, warps, sizeof *k->tallies));
     TRY(hold(x, &k->root, x->kernels->root_bytes(k, x->most_triangles), 1));
     x->tallies = malloc(warps * sizeof *x->tallies);
@@ -166,6 +167,7 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     TRY(take_costs(k, o));
     TRY(take_sizes(k, o));
     k->stack_room = k->max_depth + 6;
+    k->small_room = WHI_KD_GROUPS * (k->max_depth + 2); /* group.h G2 */
     TRY(x->kernels->size(x->device, k));
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;
@@ -258,7 +260,7 @@ wh_status wh_kdtree_build_for(wh_kdtree *x, const wh_kdtree_mesh *mesh, void *st
 
 /* The sums over all warps. */
 static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r) {
-    double bytes = 0, squared = 0, inner = 0, leaves = 0;
+    double bytes = 0, squared = 0;
     for (uint32_t i = 0; i < warps; i++) {
         const whi_kd_tally *y = &x->tallies[i];
         r->nodes += y->nodes;
@@ -272,8 +274,7 @@ static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r)
         r->depth = y->depth > r->depth ? y->depth : r->depth;
         bytes += (double)y->bytes;
         squared += (double)y->bytes_squared;
-        inner += y->inner_area;
-        leaves += y->leaf_area;
+        r->cost += y->cost;
     }
     if (r->requests != 0) {
         const double n = (double)r->requests, mean = bytes / n;
@@ -281,7 +282,6 @@ static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r)
         r->request_mean = mean;
         r->request_deviation = variance > 0 ? sqrt(variance) : 0;
     }
-    r->cost = (double)x->k.traversal_cost * inner + (double)x->k.intersection_cost * leaves;
 }
 
 static wh_status read_result(wh_kdtree *x) {

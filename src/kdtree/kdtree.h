@@ -15,6 +15,8 @@ extern "C" {
 #define WHI_KD_BINS 32u                    /* of an axis: a lane each */
 #define WHI_KD_BIN_WORDS (6 * WHI_KD_BINS) /* starts and ends of three axes */
 #define WHI_KD_MOST_CHUNKS (1u << 27)
+#define WHI_KD_GROUP 8u                    /* lanes, of a small node: group.h */
+#define WHI_KD_GROUPS (32u / WHI_KD_GROUP) /* of a warp */
 
 typedef struct whi_kd_box {
     float lo[3], hi[3];
@@ -36,7 +38,7 @@ typedef struct whi_kd_tally {
     uint64_t nodes, leaves, empty_leaves, references;
     uint64_t cut_leaves, cut_references;
     uint64_t requests, failed, bytes, bytes_squared; /* of arrays of references */
-    double inner_area, leaf_area;                    /* sums of areas; of leaves times references */
+    double cost;
     uint32_t depth, unused;
 } whi_kd_tally;
 
@@ -61,8 +63,9 @@ typedef struct whi_kd_state {
     uint64_t n_references; /* that have a place: fetch_add, relaxed */
     unsigned char apart_5[WHI_KD_LINE];
     uint64_t skipped;      /* triangles: add, relaxed */
-    wh_kdtree_frame frame; /* by the warp that ends the first phase; read by those that get work
-                              from it (Q1, S1) */
+    wh_kdtree_frame frame; /* by the warp that ends the first phase, and part_of_root, too; read by
+                              those that get work from it (Q1, S1) */
+    double part_of_root;   /* of half the area of a box: 1 / that of the root's; 0: it has none */
 } whi_kd_state;
 
 typedef struct whi_kdtree {
@@ -77,6 +80,7 @@ typedef struct whi_kdtree {
     uint32_t node_batch;      /* nodes that a warp takes at a time, even */
     uint32_t promise_batch;   /* references */
     uint32_t stack_room;      /* tasks of a warp's stack */
+    uint32_t small_room;      /* of its stack of small ones */
     uint32_t queue_room;      /* a power of 2: queue.h Q3 */
     uint32_t blocks, threads; /* of the kernel that builds */
     wh_kdtree_node *nodes;
@@ -84,6 +88,7 @@ typedef struct whi_kdtree {
     whi_kd_state *state;
     whi_kd_slot *queue;
     whi_kd_task *stacks;        /* stack_room for each warp */
+    whi_kd_task *smalls;        /* small_room for each warp */
     whi_kd_tally *tallies;      /* of each warp */
     struct whi_kd_shared *root; /* and room for its arrays' addresses */
 } whi_kdtree;

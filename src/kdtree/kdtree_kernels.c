@@ -16,6 +16,7 @@ typedef struct kdtree_args {
     whi_kdtree k;
 } kdtree_args;
 
+#include "group.h"
 #include "together.h"
 
 /* Before a build; the tree that was there is gone. */
@@ -48,10 +49,17 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     w.k = &a.k;
     w.own = (kd_own *)(void *)words;
     w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
+    w.small = a.k.smalls + (uint64_t)me * a.k.small_room;
     if (is_busy) {
         start_root(&a.heap, w);
     }
     for (;;) {
+        while (give_oldest(w)) {
+        }
+        if (has_groups(w)) {
+            work_in_groups(&a.heap, w);
+            continue;
+        }
         if (!pop_own(w, &t)) {
             if (is_busy) {
                 end_work(w.k);
@@ -64,7 +72,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
         if (t.shared != NULL) {
             work_together(&a.heap, w, &t);
         } else {
-            work_alone(&a.heap, w, t);
+            work_alone(&a.heap, w, &t);
         }
     }
     if (is_first_lane()) {
@@ -78,12 +86,12 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
 #define NODE_BATCH 64u
-#define GIVE_REFERENCES 8u
+#define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
-#define GIVE_REFERENCES 2u
+#define GIVE_REFERENCES 10u
 #define PROMISE_BATCH 8u
 #endif
 

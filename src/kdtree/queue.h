@@ -107,38 +107,49 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     return 1;
 }
 
-/* Whether a task is worth what it costs to give it away. */
-WH_FN int is_worth(const whi_kdtree *k, const whi_kd_task *t) {
-    return t->n >= k->give_references;
-}
-
-/* Gives the oldest task of the stack away; 0: there is none, or it is too small. All lanes. */
-WH_FN_SLOW int give_oldest(kd_warp w) {
+/* Gives the oldest task of the stack away, if others are idle, and the caller has another one; 0:
+ * it has not. All lanes. */
+WH_FN int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
-    const uint32_t bottom = w.own->bottom;
+    const uint32_t bottom = w.own->bottom, keeps = w.own->n_small == 0 ? 1 : 0;
     const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
-    if (bottom == w.own->top || !is_worth(w.k, t)) {
+    if (w.own->top - bottom <= keeps || t->n < w.k->give_references || !others_are_idle(w.k)) {
         return 0;
     }
     put_task(w.k, t);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
-    wh_syncwarp(WH_FULL_WARP);
     return 1;
 }
 
-/* A task for later; an older one, or this one, is given away if others are idle. All lanes. */
+/* G1 */
+WH_FN int is_small(const whi_kd_task *t) {
+    return t->n <= WHI_KD_GROUP && t->shared == NULL;
+}
+
+/* A task for later. All lanes. I1, G2 */
 WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    const int is_idle = others_are_idle(w.k), is_given = is_idle && give_oldest(w);
-    if (is_idle && !is_given && is_worth(w.k, t)) {
-        put_task(w.k, t);
-    } else if (WH_PLANT(queue_lost, 1, !is_given)) {
+    if (!is_small(t)) {
         push_own(w, t);
+        return;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    if (is_first_lane()) {
+        wh_assert_internal(w.own->n_small < 2 * WHI_KD_GROUPS);
+        w.small[w.own->n_small++] = *t;
     }
 }
 
-/* The warp, whose stack is empty, is through with what it had. All lanes. Q2 */
+/* Whether the warp is to work on small tasks: for each group there is one, or there is nothing
+ * else. All lanes. G2 */
+WH_FN int has_groups(kd_warp w) {
+    wh_syncwarp(WH_FULL_WARP);
+    const uint32_t n = w.own->n_small;
+    return n >= WHI_KD_GROUPS || (n != 0 && w.own->top == w.own->bottom);
+}
+
+/* The warp, whose stacks are empty, is through with what it had. All lanes. Q2 */
 WH_FN void end_work(const whi_kdtree *k) {
     if (is_first_lane()) {
         wh_fetch_sub_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_end, 1u, 0u));

@@ -21,6 +21,7 @@
 #define WHI_KDTREE_SHARED_H
 
 #include "leaves.h"
+#include "queue.h"
 
 enum { PHASE_GATHER, PHASE_BIN, PHASE_DEAL };
 
@@ -291,21 +292,32 @@ WH_FN uint32_t *child_place(const whi_kdtree *k, const kd_child *c, uint32_t i) 
 WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_children *both,
                              uint32_t which) {
     whi_kd_task child;
-    child.refs = both->child[which].refs;
-    child.shared = both->child[which].shared;
+    const kd_child *const d = both->child;
+    child.refs = which == 0 ? d[0].refs : d[1].refs; /* no array that is indexed */
+    child.shared = which == 0 ? d[0].shared : d[1].shared;
     child.node = both->first + which;
-    child.n = both->child[which].n;
+    child.n = which == 0 ? d[0].n : d[1].n;
     child.depth = t->depth + WH_PLANT(shared_depth, 1u, 0u);
     child.box = child_box(t->box, c->axis, c->split, (int)which);
     return child;
 }
 
-/* A child that has no references is a leaf at once; whether it is. All lanes. */
-WH_FN int end_if_empty(kd_warp w, const whi_kd_task *t) {
-    if (t->n == 0 && is_first_lane()) {
-        WH_PLANT(shared_empty, write_leaf(w, t, 0, 0), (void)0);
+/* Tasks of both children, of which the left one is the first to be done. One that has no references
+ * is a leaf at once. The record of a large one has its fields, too. All lanes. */
+WH_FN void add_children(kd_warp w, const whi_kd_task *t, const kd_choice *c,
+                        const kd_children *both) {
+    WH_NO_UNROLL
+    for (uint32_t i = 2; i-- > WH_PLANT(shared_child, 0u, 1u);) {
+        const whi_kd_task child = child_task(t, c, both, i);
+        if (child.n != 0) {
+            add_task(w, &child);
+        } else if (is_first_lane()) {
+            WH_PLANT(shared_empty, write_leaf(w, &child, 0, 0), (void)0);
+        }
+        if (child.shared != NULL && is_first_lane()) {
+            child.shared->task = WH_PLANT(shared_task, child, child.shared->task);
+        }
     }
-    return t->n == 0;
 }
 
 #endif
