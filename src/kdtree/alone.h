@@ -23,30 +23,23 @@ WH_FN void make_leaf(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t, i
     }
 }
 
-/* Counts the node's references in bins; returns those of the caller's last one. All lanes. */
-WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
-    uint32_t bins = 0;
+/* Counts the node's references in bins. All lanes. */
+WH_FN void fill_bins(kd_warp w, const whi_kd_task *t) {
     clear_bins(w.own);
     WH_NO_UNROLL
     for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
-        bins = bins_of_ref(w.k, t->refs[i], &t->box);
-        count_in_bins(w.own, bins);
+        count_in_bins(w.own, bins_of_ref(w.k, t->refs[i], &t->box));
     }
-    return bins;
 }
 
-/* The node's references to its children. bins: of the caller's reference, if there are no more than
- * 32. All lanes. B1 */
-WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both,
-                uint32_t bins) {
+/* The node's references to its children. All lanes. B1 */
+WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both) {
     uint32_t n[2] = {0, 0};
     WH_NO_UNROLL
     for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
+        const uint32_t bins = i < t->n ? bins_of_ref(w.k, ref, &t->box) : 0;
         wh_mask side[2];
-        if (WH_PLANT(alone_b1_again, t->n > WH_WARP_SIZE, 0) && i < t->n) {
-            bins = bins_of_ref(w.k, ref, &t->box);
-        }
         sides_of(c, i < t->n, bins, side);
         for (uint32_t s = 0; s < 2; s++) {
             if ((side[s] >> wh_lane_id() & 1) != 0) {
@@ -58,15 +51,14 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
 }
 
-/* A task without a record that is not small. All lanes. */
+/* A task without a record, of more references than a warp has lanes. All lanes. */
 WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) {
     kd_choice c = no_choice();
     kd_children both;
-    uint32_t bins = 0;
     both.first = 0;
     if (may_split(w.k, t)) {
-        bins = fill_bins(w, t);
-        c = choose_plane(w.k, w.own, &t->box, t->n);
+        fill_bins(w, t);
+        c = choose_counted(w.k, w.own, &t->box, t->n);
     }
     if (c.bin != 0) {
         both = take_children(heap, w, &c, t->n);
@@ -75,7 +67,7 @@ WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) 
         make_leaf(heap, w, t, WH_PLANT(alone_cut, c.bin != 0, 0));
         return;
     }
-    deal(w, t, &c, &both, bins);
+    deal(w, t, &c, &both);
     WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
     if (is_first_lane()) {
         write_inner(w, t, &c, both.first);

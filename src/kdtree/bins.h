@@ -276,27 +276,28 @@ WH_FN uint32_t least_of_warp(uint32_t v) {
     return ~wh_reduce_max_u32(WH_FULL_WARP, ~v);
 }
 
-/* The best plane of a node whose n references are counted in own->bins; all lanes, each of which
- * looks at the planes below the bins of its number. */
-WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box *box, uint32_t n) {
+/* Of a node, for each axis: the references on either side of the plane below the bin of the lane's
+ * number. */
+typedef struct kd_counts {
+    uint32_t left[3], right[3];
+} kd_counts;
+
+/* The best plane of a node of n references; each lane has the counts of its planes. All lanes. One
+ * text for all nodes. */
+WH_FN_SLOW kd_choice choose_plane(const whi_kdtree *k, whi_kd_box box, uint32_t n, kd_counts at) {
     const uint32_t lane = wh_lane_id();
     kd_choice c = no_choice();
     float best = k->intersection_cost * (float)n;
     int has = 0;
-    WH_PLANT(bins_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
-    WH_NO_UNROLL /* here as above: many warps are at many places, and their instructions compete */
-        for (uint32_t axis = 0; axis < 3; axis++) {
-        const uint32_t starts = starts_of(own, axis)[lane], ends = ends_of(own, axis)[lane];
-        const uint32_t left = wh_scan_add_warp_u32(starts) - starts;
-        const uint32_t right = n - (wh_scan_add_warp_u32(ends) - WH_PLANT(bins_ends, ends, 0));
-        const kd_slab s = slab_of(box, axis);
-        const float cost = cost_of(k, &s, lane, left, right);
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        const kd_slab s = slab_of(&box, axis);
+        const float cost = cost_of(k, &s, lane, at.left[axis], at.right[axis]);
         if (lane != 0 && is_wide(k, &s) && cost < best) {
             best = cost;
             has = 1;
             c.axis = axis;
-            c.n_left = left;
-            c.n_right = right;
+            c.n_left = at.left[axis];
+            c.n_right = at.right[axis];
         }
     }
     const uint32_t bits = has ? bits_of(best) : UINT32_MAX;
@@ -309,8 +310,22 @@ WH_FN kd_choice choose_plane(const whi_kdtree *k, kd_own *own, const whi_kd_box 
     c.axis = where >> 5;
     c.n_left = wh_shfl_u32(WH_FULL_WARP, c.n_left, c.bin);
     c.n_right = wh_shfl_u32(WH_FULL_WARP, c.n_right, c.bin);
-    c.split = split_of(box, c.axis, c.bin);
+    c.split = split_of(&box, c.axis, c.bin);
     return c;
+}
+
+/* The best plane of a node whose n references are counted in own->bins. All lanes. */
+WH_FN kd_choice choose_counted(const whi_kdtree *k, kd_own *own, const whi_kd_box *box,
+                               uint32_t n) {
+    const uint32_t lane = wh_lane_id();
+    kd_counts at;
+    WH_PLANT(bins_w1_counted, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        const uint32_t starts = starts_of(own, axis)[lane], ends = ends_of(own, axis)[lane];
+        at.left[axis] = wh_scan_add_warp_u32(starts) - starts;
+        at.right[axis] = n - (wh_scan_add_warp_u32(ends) - WH_PLANT(bins_ends, ends, 0));
+    }
+    return choose_plane(k, *box, n, at);
 }
 
 #endif

@@ -167,7 +167,7 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     TRY(take_costs(k, o));
     TRY(take_sizes(k, o));
     k->stack_room = k->max_depth + 6;
-    k->small_room = WHI_KD_GROUPS * (k->max_depth + 2); /* group.h G2 */
+    k->small_room = WHI_KD_MOST_SMALL + 32 + k->max_depth + 2; /* group.h G2 */
     TRY(x->kernels->size(x->device, k));
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;

@@ -15,8 +15,7 @@ extern "C" {
 #define WHI_KD_BINS 32u                    /* of an axis: a lane each */
 #define WHI_KD_BIN_WORDS (6 * WHI_KD_BINS) /* starts and ends of three axes */
 #define WHI_KD_MOST_CHUNKS (1u << 27)
-#define WHI_KD_GROUP 8u                    /* lanes, of a small node: group.h */
-#define WHI_KD_GROUPS (32u / WHI_KD_GROUP) /* of a warp */
+#define WHI_KD_MOST_SMALL 64u /* tasks, of which several are done at once: group.h */
 
 typedef struct whi_kd_box {
     float lo[3], hi[3];
@@ -76,7 +75,7 @@ typedef struct whi_kdtree {
     uint32_t shared_references, chunk_references, block_references;
     uint32_t most_nodes;
     uint64_t most_references;
-    uint32_t give_references; /* a smaller task is not given to others */
+    uint32_t give_references; /* a smaller task without a record is not given to others */
     uint32_t node_batch;      /* nodes that a warp takes at a time, even */
     uint32_t promise_batch;   /* references */
     uint32_t stack_room;      /* tasks of a warp's stack */

@@ -71,6 +71,8 @@ WH_KERNEL(build_tree, kdtree_args, a) {
         }
         if (t.shared != NULL) {
             work_together(&a.heap, w, &t);
+        } else if (t.n <= WH_WARP_SIZE) { /* G1 */
+            push_small(w, &t);
         } else {
             work_alone(&a.heap, w, &t);
         }
@@ -85,13 +87,13 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 /* What the simulated device has is small, so that tests meet every boundary. */
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
-#define NODE_BATCH 64u
+#define NODE_BATCH 256u
 #define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
-#define GIVE_REFERENCES 10u
+#define GIVE_REFERENCES 6u
 #define PROMISE_BATCH 8u
 #endif
 

@@ -37,6 +37,7 @@
  * an acquire empties the cache of the whole multiprocessor. */
 #define OPEN_EVERY 16u
 #define LONGEST_WAIT 3u /* wh_backoff */
+#define WANTED_SMALL 8u /* tasks, before the warp works on them */
 
 /* Gives a task to whoever is idle, after others_are_idle, a barrier, has said that somebody is. All
  * lanes. */
@@ -112,41 +113,40 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
 WH_FN int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t bottom = w.own->bottom, keeps = w.own->n_small == 0 ? 1 : 0;
-    const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
-    if (w.own->top - bottom <= keeps || t->n < w.k->give_references || !others_are_idle(w.k)) {
+    if (w.own->top - bottom <= keeps || !others_are_idle(w.k)) {
         return 0;
     }
-    put_task(w.k, t);
+    put_task(w.k, &w.stack[bottom % w.k->stack_room]);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
     return 1;
 }
 
-/* G1 */
-WH_FN int is_small(const whi_kd_task *t) {
-    return t->n <= WHI_KD_GROUP && t->shared == NULL;
-}
-
-/* A task for later. All lanes. I1, G2 */
-WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    if (!is_small(t)) {
-        push_own(w, t);
-        return;
-    }
+/* A task for the warp itself, to be done with others. All lanes. G2 */
+WH_FN void push_small(kd_warp w, const whi_kd_task *t) {
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane()) {
-        wh_assert_internal(w.own->n_small < 2 * WHI_KD_GROUPS);
+        wh_assert_internal(w.own->n_small < w.k->small_room);
         w.small[w.own->n_small++] = *t;
     }
 }
 
-/* Whether the warp is to work on small tasks: for each group there is one, or there is nothing
- * else. All lanes. G2 */
+/* A task for later: one that is worth what it costs to give it away, or a smaller one. All lanes.
+ */
+WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
+    if (t->n >= w.k->give_references || t->shared != NULL) {
+        push_own(w, t);
+    } else {
+        push_small(w, t);
+    }
+}
+
+/* Whether the warp is to work on small tasks: it has some, or nothing else. All lanes. G2 */
 WH_FN int has_groups(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t n = w.own->n_small;
-    return n >= WHI_KD_GROUPS || (n != 0 && w.own->top == w.own->bottom);
+    return n >= WANTED_SMALL || (n != 0 && w.own->top == w.own->bottom);
 }
 
 /* The warp, whose stacks are empty, is through with what it had. All lanes. Q2 */

@@ -188,6 +188,16 @@ WH_FN uint32_t take_numbers(kd_warp w, uint64_t more) {
     return first;
 }
 
+/* The same for n pairs of children at once, if the warp has as much left of its own. Lane 0. */
+WH_FN uint32_t take_own_numbers(kd_own *own, uint32_t n, uint32_t more) {
+    if (own->promised < more || own->node_end - own->next_node < 2 * n) {
+        return 0;
+    }
+    own->promised -= more;
+    own->next_node += 2 * n;
+    return own->next_node - 2 * n;
+}
+
 /* Gives them back. Lane 0. */
 WH_FN void untake_numbers(kd_warp w, uint64_t more) {
     w.own->promised += more;

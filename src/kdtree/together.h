@@ -219,7 +219,7 @@ WH_FN void end_bin(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
         for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
             w.own->bins[i] = wh_load_u32_relaxed(&s->bins[i]);
         }
-        c = choose_plane(w.k, w.own, &t.box, t.n);
+        c = choose_counted(w.k, w.own, &t.box, t.n);
     }
     if (c.bin != 0) {
         both = take_children(heap, w, &c, t.n);
