@@ -28,7 +28,11 @@ WH_FN void fill_bins(kd_warp w, const whi_kd_task *t) {
     clear_bins(w.own);
     WH_NO_UNROLL
     for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
-        count_in_bins(w.own, bins_of_ref(w.k, t->refs[i], &t->box));
+        const uint32_t bins = bins_of_ref(w.k, t->refs[i], &t->box);
+        count_in_bins(w.own, bins);
+        if (i < w.k->bins_room) {
+            w.bins[i] = bins; /* for the same lane */
+        }
     }
 }
 
@@ -38,7 +42,12 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     WH_NO_UNROLL
     for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
-        const uint32_t bins = i < t->n ? bins_of_ref(w.k, ref, &t->box) : 0;
+        uint32_t bins = 0;
+        if (i < t->n && i < w.k->bins_room) {
+            bins = w.bins[i];
+        } else if (WH_PLANT(alone_b1_again, i < t->n, 0)) {
+            bins = bins_of_ref(w.k, ref, &t->box);
+        }
         wh_mask side[2];
         sides_of(c, i < t->n, bins, side);
         for (uint32_t s = 0; s < 2; s++) {

@@ -80,6 +80,7 @@ typedef struct whi_kdtree {
     uint32_t promise_batch;   /* references */
     uint32_t stack_room;      /* tasks of a warp's stack */
     uint32_t small_room;      /* of its stack of small ones */
+    uint32_t bins_room;       /* references of which a warp keeps the bins */
     uint32_t queue_room;      /* a power of 2: queue.h Q3 */
     uint32_t blocks, threads; /* of the kernel that builds */
     wh_kdtree_node *nodes;
@@ -88,6 +89,7 @@ typedef struct whi_kdtree {
     whi_kd_slot *queue;
     whi_kd_task *stacks;        /* stack_room for each warp */
     whi_kd_task *smalls;        /* small_room for each warp */
+    uint32_t *bins;             /* bins_room for each warp */
     whi_kd_tally *tallies;      /* of each warp */
     struct whi_kd_shared *root; /* and room for its arrays' addresses */
 } whi_kdtree;

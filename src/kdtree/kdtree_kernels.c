@@ -50,6 +50,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     w.own = (kd_own *)(void *)words;
     w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
     w.small = a.k.smalls + (uint64_t)me * a.k.small_room;
+    w.bins = a.k.bins + (uint64_t)me * a.k.bins_room;
     if (is_busy) {
         start_root(&a.heap, w);
     }
@@ -90,11 +91,13 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define NODE_BATCH 256u
 #define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
+#define BINS_ROOM 4096u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
 #define GIVE_REFERENCES 6u
 #define PROMISE_BATCH 8u
+#define BINS_ROOM 40u
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -125,6 +128,7 @@ static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->node_batch = NODE_BATCH;
     k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
+    k->bins_room = BINS_ROOM;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 

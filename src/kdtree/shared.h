@@ -114,11 +114,8 @@ WH_FN void give_arrays(const wh_heap_ref *heap, kd_shared *s) {
     }
 }
 
-/* A new record's fields, for a node of n references. */
+/* A new record's fields but for bins, for a node of n references. */
 WH_FN void begin_record(const whi_kdtree *k, kd_shared *s, uint32_t n, uint32_t phase) {
-    for (uint32_t i = 0; i < WHI_KD_BIN_WORDS; i++) {
-        wh_store_u32_relaxed(&s->bins[i], WH_PLANT(shared_s4_bins, 0, 1));
-    }
     for (uint32_t c = 0; c < 3; c++) {
         wh_store_u32_relaxed(&s->lo[c], 0);
         wh_store_u32_relaxed(&s->hi[c], 0);
@@ -220,6 +217,13 @@ WH_FN int take_large(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
 /* --- children ----------------------------------------------------------------------------------
  */
 
+/* A new record's bins, before anybody else sees it. All lanes. */
+WH_FN void begin_bins(kd_shared *s) {
+    for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
+        wh_store_u32_relaxed(&s->bins[i], WH_PLANT(shared_s4_bins, 0, 1));
+    }
+}
+
 /* take_large, of a warp. All lanes. */
 WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
     uint64_t at[2] = {0, 0};
@@ -232,11 +236,15 @@ WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *
                 d->shared != NULL ? (uint64_t)(uintptr_t)d->shared : (uint64_t)(uintptr_t)d->refs;
         }
     }
+    WH_PLANT(shared_record_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t p = wh_shfl_u64(WH_FULL_WARP, at[i], 0);
         kd_child *d = &both->child[i];
         d->shared = d->n > w.k->shared_references ? (kd_shared *)(uintptr_t)p : NULL;
         d->refs = d->shared == NULL ? (uint32_t *)(uintptr_t)p : NULL;
+        if (d->shared != NULL) {
+            begin_bins(d->shared);
+        }
     }
     return wh_shfl_u32(WH_FULL_WARP, has, 0) != 0;
 }

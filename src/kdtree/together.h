@@ -328,6 +328,7 @@ WH_FN_SLOW void start_root(const wh_heap_ref *heap, kd_warp w) {
     for (uint32_t c = 0; c < 3; c++) {
         t.box.lo[c] = t.box.hi[c] = 0;
     }
+    begin_bins(s);
     if (is_first_lane()) {
         begin_record(w.k, s, n, PHASE_GATHER);
         s->task = t;

@@ -24,6 +24,7 @@ typedef struct kd_warp {
     const whi_kdtree *k;
     kd_own *own;
     whi_kd_task *stack, *small;
+    uint32_t *bins;
 } kd_warp;
 
 WH_FN int is_first_lane(void) {
