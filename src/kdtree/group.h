@@ -57,43 +57,112 @@ WH_FN uint32_t begin_groups(kd_warp w, kd_group *g) {
     return all - taken;
 }
 
-/* How many references of a group begin below the caller's plane, and do not end there. All lanes.
+/* --- where four groups are cut -----------------------------------------------------------------
+ * A row of eight lanes looks at the planes of one group, four of each axis a lane. */
+
+#define ROW 8u
+#define ROWS (WH_WARP_SIZE / ROW)
+#define PLANES (WHI_KD_BINS / ROW)
+
+/* How many references begin, and end, not below each plane of a lane; 32 times, of all axes. */
+typedef struct kd_row {
+    uint32_t starts[PLANES], ends[PLANES];
+    uint32_t all; /* references that were counted: the row's group's, and some that do not exist */
+} kd_row;
+
+/* Of the row's group, which has n references in lanes first and up, whose bins these are. All
+ * lanes.
  */
-WH_FN kd_counts count_group(const kd_group *g, uint32_t first, uint32_t n) {
+WH_FN kd_row count_row(uint32_t first, uint32_t n, uint32_t of_lane) {
     /* Above each bin there is a bit to borrow from: it is left if the bin is not below the plane.
-     * They are counted for all axes at once. */
-    const uint32_t guard = 32u * AXES, plane = wh_lane_id() * AXES;
-    uint32_t starts = 0, ends = 0;
-    kd_counts at;
+     * One that is not there begins above all planes and ends below. */
+    const uint32_t guard = 32u * AXES, none = 31u * AXES;
+    const uint32_t plane = wh_lane_id() % ROW * PLANES * AXES;
+    kd_row r;
+    memset(&r, 0, sizeof r);
+    r.all = wh_reduce_max_u32(WH_FULL_WARP, n);
     WH_NO_UNROLL
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t bins = wh_shfl_u32(WH_FULL_WARP, g->bins, first + i);
-        starts += (((bins & 31u * AXES) | WH_PLANT(group_guard, guard, 0)) - plane) & guard;
-        ends += (((bins >> 5 & 31u * AXES) | guard) - plane) & guard;
+    for (uint32_t i = 0; i < r.all; i++) {
+        const uint32_t there = wh_shfl_u32(WH_FULL_WARP, of_lane, (first + i) % WH_WARP_SIZE);
+        const uint32_t bins = i < n ? there : WH_PLANT(group_none, none, 0);
+        const uint32_t start = ((bins & 31u * AXES) | WH_PLANT(group_guard, guard, 0)) - plane;
+        const uint32_t end = ((bins >> 5 & 31u * AXES) | guard) - plane;
+        for (uint32_t p = 0; p < PLANES; p++) {
+            r.starts[p] += (start - p * AXES) & guard;
+            r.ends[p] += (end - p * AXES) & guard;
+        }
     }
-    for (uint32_t axis = 0; axis < 3; axis++) {
-        at.left[axis] = n - (starts >> (10 * axis + 5) & 63);
-        at.right[axis] = ends >> (10 * axis + 5) & 63;
-    }
-    return at;
+    return r;
 }
 
-/* The best plane of each group, one after the other. All lanes. */
-WH_FN void choose_in_groups(const whi_kdtree *k, kd_group *g) {
-    wh_mask left = wh_ballot(WH_FULL_WARP, is_head(g) && may_split(k, &g->t));
+/* The best plane of the row's group, as choose_plane has it: of the least cost, then axis, then
+ * bin. All that, and what is on either side, in one number. All lanes. */
+WH_FN uint64_t choose_in_row(const whi_kdtree *k, const kd_row *r, const whi_kd_box *box,
+                             uint32_t n) {
+    uint64_t best = (uint64_t)bits_of(k->intersection_cost * (float)n) << 32;
     WH_NO_UNROLL
-    for (; left != 0; left &= left - 1) {
-        const uint32_t first = wh_mask_leader(left), n = wh_shfl_u32(WH_FULL_WARP, g->t.n, first);
-        whi_kd_box box;
-        for (uint32_t a = 0; a < 3; a++) {
-            box.lo[a] = wh_kdtree_float_(wh_shfl_u32(WH_FULL_WARP, bits_of(g->t.box.lo[a]), first));
-            box.hi[a] = wh_kdtree_float_(wh_shfl_u32(WH_FULL_WARP, bits_of(g->t.box.hi[a]), first));
-        }
-        const kd_choice c = choose_plane(k, box, n, count_group(g, first, n));
-        if (g->mask != 0 && g->first == first) {
-            g->c = c;
+    for (uint32_t axis = 0; axis < 3; axis++) {
+        const kd_slab s = slab_of(box, axis);
+        for (uint32_t p = 0; p < PLANES; p++) {
+            const uint32_t bin = wh_lane_id() % ROW * PLANES + p, at = 10 * axis + 5;
+            const uint32_t left = r->all - (r->starts[p] >> at & 63), right = r->ends[p] >> at & 63;
+            const uint32_t rest = axis << 17 | bin << 12 | left << 6 | right;
+            const float cost = cost_of(k, &s, bin, left, right);
+            const uint64_t key = (uint64_t)bits_of(cost) << 32 | rest;
+            best = bin != 0 && is_wide(k, &s) && key < best ? key : best;
         }
     }
+    for (uint32_t reach = 1; reach < ROW; reach *= 2) {
+        const uint64_t other = wh_shfl_u64(WH_FULL_WARP, best, wh_lane_id() ^ reach);
+        best = WH_PLANT(group_least, other < best, 0) ? other : best;
+    }
+    return best;
+}
+
+WH_FN kd_choice choice_of(const whi_kd_box *box, uint64_t best) {
+    const uint32_t rest = wh_low_u32(best);
+    kd_choice c;
+    c.axis = rest >> 17;
+    c.bin = rest >> 12 & 31;
+    c.n_left = rest >> 6 & 63;
+    c.n_right = rest & 63;
+    c.split = split_of(box, c.axis, c.bin);
+    return c;
+}
+
+/* The best plane of each group, four at a time. mask: the lanes of the caller's group; 0: it has
+ * none that may be split. bins: of the caller's reference. All lanes. Not inlined: it is behind a
+ * call, and votes. */
+WH_FN_SLOW kd_choice choose_in_groups(const whi_kdtree *k, wh_mask mask, whi_kd_box of_lane,
+                                      uint32_t bins) {
+    const uint32_t row = wh_lane_id() / ROW;
+    kd_choice c = no_choice();
+    wh_mask left = wh_ballot(WH_FULL_WARP, mask != 0 && wh_ctz32(mask) == wh_lane_id());
+    WH_NO_UNROLL
+    while (left != 0) {
+        const wh_mask now = left;
+        uint32_t first = 0, n = 0;
+        whi_kd_box box;
+        for (uint32_t r = 0; r < ROWS; r++) {
+            first = r == row && left != 0 ? wh_ctz32(left) : first;
+            n = r == row && left != 0 ? 1 : n;
+            left &= left - 1;
+        }
+        n *= wh_shfl_u32(WH_FULL_WARP, wh_popc32(mask), first);
+        for (uint32_t a = 0; a < 3; a++) {
+            box.lo[a] = wh_kdtree_float_(wh_shfl_u32(WH_FULL_WARP, bits_of(of_lane.lo[a]), first));
+            box.hi[a] = wh_kdtree_float_(wh_shfl_u32(WH_FULL_WARP, bits_of(of_lane.hi[a]), first));
+        }
+        const kd_row r = count_row(first, n, bins);
+        const uint64_t best = choose_in_row(k, &r, &box, n);
+        const wh_mask done = now & ~left;
+        const uint64_t mine =
+            wh_shfl_u64(WH_FULL_WARP, best, wh_mask_rank(done & ~mask) % ROWS * ROW);
+        if ((done & mask) != 0) {
+            c = choice_of(&of_lane, mine);
+        }
+    }
+    return c;
 }
 
 /* Arrays of all children at once: lane 0 asks for that of the left one, lane 1 of the right one.
@@ -277,11 +346,11 @@ WH_FN void push_groups(kd_warp w, const kd_group *g, uint32_t left) {
 WH_FN_SLOW void work_in_groups(const wh_heap_ref *heap, kd_warp w) {
     kd_group g;
     const uint32_t left = begin_groups(w, &g);
-    if (g.mask != 0 && may_split(w.k, &g.t)) {
+    const wh_mask may = may_split(w.k, &g.t) ? g.mask : 0;
+    if (may != 0) {
         g.bins = bins_of_ref(w.k, g.ref, &g.t.box);
     }
-    wh_syncwarp(WH_FULL_WARP); /* together again */
-    choose_in_groups(w.k, &g);
+    g.c = choose_in_groups(w.k, may, g.t.box, g.bins);
     const int has_arrays = take_group_arrays(heap, w, &g);
     take_group_numbers(w, &g, has_arrays);
     give_group_arrays(heap, &g);

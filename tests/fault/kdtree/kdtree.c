@@ -73,7 +73,7 @@ static const fault faults[] = {
     {"alone_places", "alone", EVERYWHERE},
     {"alone_cut", "full-rooms", EVERYWHERE},
     {"alone_a1_dealt", "full-heap", UNDER_TSAN},
-    {"group_absent", "random", EVERYWHERE},
+    {"group_none", "random", EVERYWHERE},
     {"group_guard", "random", EVERYWHERE},
     {"group_least", "quality", EVERYWHERE},
     {"group_a1", "full-group", UNDER_TSAN},
