@@ -229,7 +229,7 @@ WH_FN void give_group_arrays(const wh_heap_ref *heap, kd_group *g) {
     if (is_head(g)) {
         heap_give(heap, g->t.refs);
     }
-    wh_syncwarp(WH_FULL_WARP); /* together again */
+    WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* together again, for what votes */
 }
 
 /* The references to the children's arrays. All lanes. B1 */

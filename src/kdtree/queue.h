@@ -123,12 +123,13 @@ WH_FN int give_oldest(kd_warp w) {
     return 1;
 }
 
-/* A task for the warp itself, to be done with others. All lanes. G2 */
+/* A task for the warp itself, to be done with others: group.h. All lanes. */
 WH_FN void push_small(kd_warp w, const whi_kd_task *t) {
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane()) {
         wh_assert_internal(w.own->n_small < w.k->small_room);
-        w.small[w.own->n_small++] = *t;
+        w.small[w.own->n_small] = *t;
+        w.own->n_small += WH_PLANT(queue_lost, 1u, 0u);
     }
 }
 
@@ -142,7 +143,7 @@ WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
     }
 }
 
-/* Whether the warp is to work on small tasks: it has some, or nothing else. All lanes. G2 */
+/* Whether the warp is to work on small tasks: it has some, or nothing else. All lanes. */
 WH_FN int has_groups(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t n = w.own->n_small;
