@@ -31,7 +31,7 @@ WH_FN void fill_bins(kd_warp w, const whi_kd_task *t) {
         const uint32_t bins = bins_of_ref(w.k, t->refs[i], &t->box);
         count_in_bins(w.own, bins);
         if (i < w.k->bins_room) {
-            w.bins[i] = bins; /* for the same lane */
+            w.own->kept[i] = bins; /* for the same lane */
         }
     }
 }
@@ -44,7 +44,7 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
         uint32_t bins = 0;
         if (i < t->n && i < w.k->bins_room) {
-            bins = w.bins[i];
+            bins = w.own->kept[i];
         } else if (WH_PLANT(alone_b1_again, i < t->n, 0)) {
             bins = bins_of_ref(w.k, ref, &t->box);
         }

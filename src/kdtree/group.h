@@ -14,13 +14,13 @@
 
 #include "shared.h"
 
-/* A lane's part of a pass; all but lane, ref, bins, n and array is the same in all of a group. */
+/* A lane's part of a pass. What is here lies in registers over calls of the heap: what a group's
+ * lanes have in common stays where the tasks lie, until push_groups. */
 typedef struct kd_group {
-    wh_mask mask;         /* the group's lanes; 0: the caller is in none */
-    uint32_t lane, first; /* within the group; its first one in the warp */
-    whi_kd_task t;        /* t.n is 0: none */
-    kd_choice c;          /* c.bin is 0: a leaf. That has been taken: */
-    uint32_t children;    /* number of the left one; 0: none */
+    wh_mask mask;         /* the group's lanes: as many as references; 0: the caller is in none */
+    const whi_kd_task *t; /* of the group; on the stack, above its top */
+    uint32_t choice;      /* of the group: choice_of */
+    uint32_t children;    /* of the group: number of the left one; 0: none, it is a leaf */
     uint32_t ref, bins;   /* of the caller's reference */
     uint32_t n;           /* references of the child that the caller asks for: of lanes 0 and 1 */
     uint32_t *array;      /* and its array */
@@ -29,8 +29,29 @@ typedef struct kd_group {
 /* A bit for each axis, where bins_of has its bins. */
 #define AXES (1u | 1u << 10 | 1u << 20)
 
+/* The caller's number in its group. */
+WH_FN uint32_t lane_of(const kd_group *g) {
+    return wh_mask_rank(g->mask);
+}
+
 WH_FN int is_head(const kd_group *g) {
-    return g->mask != 0 && g->lane == 0;
+    return g->mask != 0 && lane_of(g) == 0;
+}
+
+/* Whether the caller is lane 0 or 1 of a group, whose children have room. */
+WH_FN int has_child(const kd_group *g) {
+    return g->children != 0 && lane_of(g) < 2;
+}
+
+/* Where a group's node is cut, but for `split`; bin 0: it is a leaf. */
+WH_FN kd_choice choice_of(uint32_t choice) {
+    kd_choice c;
+    c.axis = choice >> 17;
+    c.bin = choice >> 12 & 31;
+    c.n_left = choice >> 6 & 63;
+    c.n_right = choice & 63;
+    c.split = 0;
+    return c;
 }
 
 /* Makes groups of the topmost tasks, of which the first one is the topmost. How many tasks are
@@ -39,7 +60,7 @@ WH_FN uint32_t begin_groups(kd_warp w, kd_group *g) {
     const uint32_t lane = wh_lane_id();
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t all = w.own->n_small, most = all > WHI_KD_MOST_SMALL ? 1 : all;
-    const uint32_t n = lane < most ? w.small[all - 1 - lane].n : WH_WARP_SIZE + 1;
+    const uint32_t n = lane < most ? w.own->small[all - 1 - lane].n : WH_WARP_SIZE + 1;
     const uint32_t end = wh_scan_add_warp_u32(n);
     const int is_taken = end <= WH_WARP_SIZE;
     const uint32_t taken = wh_popc32(wh_ballot(WH_FULL_WARP, is_taken));
@@ -48,11 +69,10 @@ WH_FN uint32_t begin_groups(kd_warp w, kd_group *g) {
     memset(g, 0, sizeof *g);
     if (lane < lanes) {
         const wh_mask before = heads & (wh_lanemask_lt() | (wh_mask)1 << lane);
-        g->first = wh_msb32(before);
-        g->lane = lane - g->first;
-        g->t = w.small[all - wh_popc32(before)];
-        g->mask = WH_FULL_WARP >> (WH_WARP_SIZE - g->t.n) << g->first;
-        g->ref = g->t.refs[g->lane];
+        const uint32_t first = wh_msb32(before);
+        g->t = &w.own->small[all - wh_popc32(before)];
+        g->mask = WH_FULL_WARP >> (WH_WARP_SIZE - g->t->n) << first;
+        g->ref = g->t->refs[lane - first];
     }
     return all - taken;
 }
@@ -119,24 +139,13 @@ WH_FN uint64_t choose_in_row(const whi_kdtree *k, const kd_row *r, const whi_kd_
     return best;
 }
 
-WH_FN kd_choice choice_of(const whi_kd_box *box, uint64_t best) {
-    const uint32_t rest = wh_low_u32(best);
-    kd_choice c;
-    c.axis = rest >> 17;
-    c.bin = rest >> 12 & 31;
-    c.n_left = rest >> 6 & 63;
-    c.n_right = rest & 63;
-    c.split = split_of(box, c.axis, c.bin);
-    return c;
-}
-
 /* The best plane of each group, four at a time. mask: the lanes of the caller's group; 0: it has
  * none that may be split. bins: of the caller's reference. All lanes. Not inlined: it is behind a
  * call, and votes. */
-WH_FN_SLOW kd_choice choose_in_groups(const whi_kdtree *k, wh_mask mask, whi_kd_box of_lane,
-                                      uint32_t bins) {
+WH_FN_SLOW uint32_t choose_in_groups(const whi_kdtree *k, wh_mask mask, whi_kd_box of_lane,
+                                     uint32_t bins) {
     const uint32_t row = wh_lane_id() / ROW;
-    kd_choice c = no_choice();
+    uint32_t choice = 0;
     wh_mask left = wh_ballot(WH_FULL_WARP, mask != 0 && wh_ctz32(mask) == wh_lane_id());
     WH_NO_UNROLL
     while (left != 0) {
@@ -159,22 +168,24 @@ WH_FN_SLOW kd_choice choose_in_groups(const whi_kdtree *k, wh_mask mask, whi_kd_
         const uint64_t mine =
             wh_shfl_u64(WH_FULL_WARP, best, wh_mask_rank(done & ~mask) % ROWS * ROW);
         if ((done & mask) != 0) {
-            c = choice_of(&of_lane, mine);
+            choice = wh_low_u32(mine);
         }
     }
-    return c;
+    return choice;
 }
 
 /* Arrays of all children at once: lane 0 asks for that of the left one, lane 1 of the right one.
  * 0: not all of the caller's group's are there. All lanes. */
 WH_FN int take_group_arrays(const wh_heap_ref *heap, kd_warp w, kd_group *g) {
-    if (g->c.bin != 0 && g->lane < 2) {
-        g->n = g->lane == 0 ? g->c.n_left : g->c.n_right;
+    const kd_choice c = choice_of(g->choice);
+    const uint32_t lane = lane_of(g);
+    if (c.bin != 0 && lane < 2) {
+        g->n = lane == 0 ? c.n_left : c.n_right;
     }
     if (g->n != 0) {
         g->array = (uint32_t *)heap_take(heap, array_bytes(g->n));
     }
-    WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1, G2; new arrays are all lanes' */
+    WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1; new arrays are all lanes' */
     const wh_mask failed = wh_ballot(WH_FULL_WARP, g->n != 0 && g->array == NULL);
     if (is_first_lane() && failed != 0) {
         w.own->tally.failed += WH_PLANT(group_failed, wh_popc32(failed), 0);
@@ -184,7 +195,7 @@ WH_FN int take_group_arrays(const wh_heap_ref *heap, kd_warp w, kd_group *g) {
 
 /* Numbers and promises for the nodes of the groups `left`, one after the other: for some there may
  * be no room. All lanes. */
-WH_FN_SLOW uint32_t take_each_number(kd_warp w, wh_mask left, uint32_t first, uint32_t more) {
+WH_FN_SLOW uint32_t take_each_number(kd_warp w, wh_mask left, wh_mask mask, uint32_t more) {
     uint32_t mine = 0;
     WH_NO_UNROLL
     for (; left != 0; left &= left - 1) {
@@ -195,16 +206,17 @@ WH_FN_SLOW uint32_t take_each_number(kd_warp w, wh_mask left, uint32_t first, ui
             children = take_numbers(w, wanted);
         }
         children = wh_shfl_u32(WH_FULL_WARP, children, 0);
-        mine = first == head ? children : mine;
+        mine = (mask >> head & 1) != 0 ? children : mine;
     }
     return mine;
 }
 
 /* The same for all groups that have their arrays, at once if the warp has as much. All lanes. */
 WH_FN void take_group_numbers(kd_warp w, kd_group *g, int has_arrays) {
-    const int wants = is_head(g) && g->c.bin != 0 && has_arrays;
+    const kd_choice c = choice_of(g->choice);
+    const int wants = is_head(g) && c.bin != 0 && has_arrays;
     const wh_mask those = wh_ballot(WH_FULL_WARP, wants);
-    const uint32_t more = wants ? g->c.n_left + g->c.n_right - g->t.n : 0;
+    const uint32_t more = wants ? c.n_left + c.n_right - wh_popc32(g->mask) : 0;
     const uint32_t all = wh_shfl_u32(WH_FULL_WARP, wh_scan_add_warp_u32(more), WH_WARP_SIZE - 1);
     uint32_t number = 0;
     if (is_first_lane()) {
@@ -214,7 +226,7 @@ WH_FN void take_group_numbers(kd_warp w, kd_group *g, int has_arrays) {
     if (number != 0) {
         number += 2 * wh_mask_rank(those & ~g->mask);
     } else {
-        number = take_each_number(w, those, g->first, more);
+        number = take_each_number(w, those, g->mask, more);
     }
     if ((those & g->mask) != 0) {
         g->children = number;
@@ -227,7 +239,7 @@ WH_FN void give_group_arrays(const wh_heap_ref *heap, kd_group *g) {
         WH_PLANT(group_untake, heap_give(heap, g->array), (void)0);
     }
     if (is_head(g)) {
-        heap_give(heap, g->t.refs);
+        heap_give(heap, g->t->refs);
     }
     WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* together again, for what votes */
 }
@@ -235,13 +247,14 @@ WH_FN void give_group_arrays(const wh_heap_ref *heap, kd_group *g) {
 /* The references to the children's arrays. All lanes. B1 */
 WH_FN void deal_in_groups(const kd_group *g) {
     wh_mask side[2];
+    const kd_choice c = choice_of(g->choice);
     const int has = g->children != 0;
-    sides_of(&g->c, has, g->bins, side);
-    wh_assert_internal(!has || (wh_popc32(side[0] & g->mask) == g->c.n_left &&
-                                wh_popc32(side[1] & g->mask) == g->c.n_right));
+    const uint32_t first = has ? wh_mask_leader(g->mask) : 0;
+    sides_of(&c, has, g->bins, side);
+    wh_assert_internal(!has || (wh_popc32(side[0] & g->mask) == c.n_left &&
+                                wh_popc32(side[1] & g->mask) == c.n_right));
     for (uint32_t s = 0; s < 2; s++) {
-        const uint64_t array =
-            wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)g->array, (g->first + s) % WH_WARP_SIZE);
+        const uint64_t array = wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)g->array, first + s);
         const uint32_t at = wh_mask_rank(side[s] & g->mask);
         if ((side[s] >> wh_lane_id() & 1) != 0) {
             ((uint32_t *)(uintptr_t)array)[WH_PLANT(group_places, at, 0u)] = g->ref;
@@ -266,22 +279,22 @@ WH_FN double sum_of_warp(double v) {
  * leaf, and in one that could not be split. All lanes. W1 */
 WH_FN void count_groups(kd_warp w, const kd_group *g, wh_mask leaves, wh_mask cut) {
     const int is_leaf = (leaves >> wh_lane_id() & 1) != 0, is_inner = g->children != 0;
-    const int has_child = is_inner && g->lane < 2, is_empty = has_child && g->n == 0;
+    const int is_empty = has_child(g) && g->n == 0;
     const wh_mask heads = wh_ballot(WH_FULL_WARP, is_head(g));
     const wh_mask inner = wh_ballot(WH_FULL_WARP, is_inner);
-    const wh_mask some = wh_ballot(WH_FULL_WARP, has_child && g->n != 0);
+    const wh_mask some = wh_ballot(WH_FULL_WARP, has_child(g) && g->n != 0);
     const wh_mask empty = wh_ballot(WH_FULL_WARP, is_empty);
-    const uint32_t depth = is_leaf ? g->t.depth : g->t.depth + 1;
+    const uint32_t depth = g->mask != 0 ? g->t->depth + (is_leaf ? 0 : 1) : 0;
     const uint32_t deepest = wh_reduce_max_u32(WH_FULL_WARP, is_leaf || is_empty ? depth : 0);
     /* arrays of 16 to 128 bytes: in units of 16, and of 256 for squares */
-    const uint32_t size = has_child ? (uint32_t)array_bytes(g->n) / 16 : 0;
+    const uint32_t size = has_child(g) ? (uint32_t)array_bytes(g->n) / 16 : 0;
     const uint32_t sizes =
         wh_shfl_u32(WH_FULL_WARP, wh_scan_add_warp_u32(size * size << 16 | size), WH_WARP_SIZE - 1);
     double cost = 0;
     if (is_head(g) && is_leaf) {
-        cost = cost_of_leaf(w.k, &g->t.box, g->t.n);
+        cost = cost_of_leaf(w.k, &g->t->box, g->t->n);
     } else if (is_head(g)) {
-        cost = cost_of_inner(w.k, &g->t.box);
+        cost = cost_of_inner(w.k, &g->t->box);
     }
     cost = WH_PLANT(group_sum, sum_of_warp(cost), cost);
     if (is_first_lane()) {
@@ -303,37 +316,45 @@ WH_FN void count_groups(kd_warp w, const kd_group *g, wh_mask leaves, wh_mask cu
 
 /* Writes the nodes, and the references of those that are leaves; counts all that. All lanes. L2 */
 WH_FN void write_groups(kd_warp w, const kd_group *g) {
-    const int is_inner = g->children != 0, is_leaf = g->mask != 0 && !is_inner;
+    const int is_leaf = g->mask != 0 && g->children == 0;
+    kd_choice c = choice_of(g->choice);
     const wh_mask leaves = wh_ballot(WH_FULL_WARP, is_leaf);
-    const wh_mask cut = wh_ballot(WH_FULL_WARP, is_leaf && WH_PLANT(group_cut, g->c.bin != 0, 0));
+    const wh_mask cut = wh_ballot(WH_FULL_WARP, is_leaf && WH_PLANT(group_cut, c.bin != 0, 0));
     const uint32_t at = (uint32_t)take_references(w.k, wh_popc32(leaves)) + wh_mask_rank(leaves);
     if (is_leaf) {
         w.k->references[at] = g->ref;
     }
     if (is_head(g) && is_leaf) {
-        put_leaf(w.k, g->t.node, at, g->t.n, WH_PLANT(group_cut_leaf, g->c.bin != 0, 0));
+        put_leaf(w.k, g->t->node, at, g->t->n, WH_PLANT(group_cut_leaf, c.bin != 0, 0));
     } else if (is_head(g)) {
-        put_inner(w.k, g->t.node, &g->c, g->children);
+        c.split = split_of(&g->t->box, c.axis, c.bin);
+        put_inner(w.k, g->t->node, &c, g->children);
     }
-    if (is_inner && g->lane < 2 && g->n == 0) {
-        WH_PLANT(group_empty, put_leaf(w.k, g->children + g->lane, 0, 0, 0), (void)0);
+    if (has_child(g) && g->n == 0) {
+        WH_PLANT(group_empty, put_leaf(w.k, g->children + lane_of(g), 0, 0, 0), (void)0);
     }
     count_groups(w, g, leaves, cut);
 }
 
 /* The children's tasks, on the stack of which `left` remain. All lanes. G2 */
 WH_FN void push_groups(kd_warp w, const kd_group *g, uint32_t left) {
-    const int has = g->children != 0 && g->array != NULL;
+    const int has = has_child(g) && g->n != 0;
     const wh_mask those = wh_ballot(WH_FULL_WARP, has);
     const uint32_t n = wh_popc32(those);
+    const kd_choice c = choice_of(g->choice);
+    whi_kd_task t;
+    memset(&t, 0, sizeof t);
     if (has) {
-        whi_kd_task t = g->t;
+        const whi_kd_box *box = &g->t->box;
         t.refs = g->array;
-        t.node = g->children + g->lane;
+        t.node = g->children + lane_of(g);
         t.n = g->n;
-        t.depth++;
-        t.box = child_box(t.box, g->c.axis, g->c.split, (int)g->lane);
-        w.small[left + n - 1 - wh_mask_rank(those)] = t;
+        t.depth = g->t->depth + 1;
+        t.box = child_box(*box, c.axis, split_of(box, c.axis, c.bin), (int)lane_of(g));
+    }
+    WH_PLANT(group_read, wh_syncwarp(WH_FULL_WARP), (void)0); /* G2: no lane needs g->t any more */
+    if (has) {
+        w.own->small[left + n - 1 - wh_mask_rank(those)] = t;
     }
     if (is_first_lane()) {
         w.own->n_small = left + n;
@@ -345,12 +366,16 @@ WH_FN void push_groups(kd_warp w, const kd_group *g, uint32_t left) {
  * the stack. All lanes. */
 WH_FN_SLOW void work_in_groups(const wh_heap_ref *heap, kd_warp w) {
     kd_group g;
+    whi_kd_box box;
+    wh_mask may = 0;
     const uint32_t left = begin_groups(w, &g);
-    const wh_mask may = may_split(w.k, &g.t) ? g.mask : 0;
-    if (may != 0) {
-        g.bins = bins_of_ref(w.k, g.ref, &g.t.box);
+    memset(&box, 0, sizeof box);
+    if (g.mask != 0 && may_split(w.k, g.t)) {
+        may = g.mask;
+        box = g.t->box;
+        g.bins = bins_of_ref(w.k, g.ref, &box);
     }
-    g.c = choose_in_groups(w.k, may, g.t.box, g.bins);
+    g.choice = choose_in_groups(w.k, may, box, g.bins);
     const int has_arrays = take_group_arrays(heap, w, &g);
     take_group_numbers(w, &g, has_arrays);
     give_group_arrays(heap, &g);

@@ -30,6 +30,7 @@ typedef struct whi_kd_task {
     struct whi_kd_shared *shared; /* a hold of it */
     uint32_t node, n, depth;
     whi_kd_box box;
+    uint32_t unused; /* no bytes that are copied one by one */
 } whi_kd_task;
 
 /* What a warp has done: its own, in shared memory, then written out. */

@@ -48,9 +48,11 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     WH_PLANT(kernels_w1_zero, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     w.k = &a.k;
     w.own = (kd_own *)(void *)words;
-    w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
-    w.small = a.k.smalls + (uint64_t)me * a.k.small_room;
-    w.bins = a.k.bins + (uint64_t)me * a.k.bins_room;
+    if (is_first_lane()) {
+        w.own->stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
+        w.own->small = a.k.smalls + (uint64_t)me * a.k.small_room;
+        w.own->kept = a.k.bins + (uint64_t)me * a.k.bins_room;
+    }
     if (is_busy) {
         start_root(&a.heap, w);
     }

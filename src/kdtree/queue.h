@@ -87,7 +87,7 @@ WH_FN void push_own(kd_warp w, const whi_kd_task *t) {
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane()) {
         wh_assert_internal(w.own->top - w.own->bottom < w.k->stack_room);
-        w.stack[w.own->top % w.k->stack_room] = *t;
+        w.own->stack[w.own->top % w.k->stack_room] = *t;
         w.own->top++;
     }
     wh_syncwarp(WH_FULL_WARP);
@@ -100,7 +100,7 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     if (top == w.own->bottom) {
         return 0;
     }
-    *t = w.stack[(top - 1) % w.k->stack_room];
+    *t = w.own->stack[(top - 1) % w.k->stack_room];
     WH_PLANT(queue_i1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (is_first_lane()) {
         w.own->top--;
@@ -116,7 +116,7 @@ WH_FN int give_oldest(kd_warp w) {
     if (w.own->top - bottom <= keeps || !others_are_idle(w.k)) {
         return 0;
     }
-    put_task(w.k, &w.stack[bottom % w.k->stack_room]);
+    put_task(w.k, &w.own->stack[bottom % w.k->stack_room]);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
@@ -128,7 +128,7 @@ WH_FN void push_small(kd_warp w, const whi_kd_task *t) {
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane()) {
         wh_assert_internal(w.own->n_small < w.k->small_room);
-        w.small[w.own->n_small] = *t;
+        w.own->small[w.own->n_small] = *t;
         w.own->n_small += WH_PLANT(queue_lost, 1u, 0u);
     }
 }

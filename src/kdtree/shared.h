@@ -316,6 +316,7 @@ WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_
     child.node = both->first + which;
     child.n = which == 0 ? d[0].n : d[1].n;
     child.depth = t->depth + WH_PLANT(shared_depth, 1u, 0u);
+    child.unused = 0;
     child.box = child_box(t->box, c->axis, c->split, (int)which);
     return child;
 }

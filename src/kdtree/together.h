@@ -323,7 +323,7 @@ WH_FN_SLOW void start_root(const wh_heap_ref *heap, kd_warp w) {
     whi_kd_task t;
     t.refs = NULL;
     t.shared = s;
-    t.node = t.depth = 0;
+    t.node = t.depth = t.unused = 0;
     t.n = n;
     for (uint32_t c = 0; c < 3; c++) {
         t.box.lo[c] = t.box.hi[c] = 0;

@@ -17,14 +17,14 @@ typedef struct kd_own {
     uint32_t next_node, node_end; /* leaves.h */
     uint32_t bottom, top;         /* queue.h: tasks that have been on its stack's ends */
     uint32_t n_small, unused;     /* group.h: tasks on its stack of small ones */
+    whi_kd_task *stack, *small;   /* these do not change: they are here to have registers free */
+    uint32_t *kept;               /* alone.h: bins */
 } kd_own;
 
 /* What a warp works with. */
 typedef struct kd_warp {
     const whi_kdtree *k;
     kd_own *own;
-    whi_kd_task *stack, *small;
-    uint32_t *bins;
 } kd_warp;
 
 WH_FN int is_first_lane(void) {
