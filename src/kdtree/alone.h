@@ -16,7 +16,7 @@ WH_FN void make_leaf(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t, i
     for (uint32_t i = wh_lane_id(); i < t->n - WH_PLANT(alone_copy, 0u, 1u); i += WH_WARP_SIZE) {
         w.k->references[at + i] = t->refs[i];
     }
-    WH_PLANT(alone_a1_leaf, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
+    wh_syncwarp(WH_FULL_WARP); /* A1 */
     if (is_first_lane()) {
         write_leaf(w, t, at, is_cut);
         heap_give(heap, t->refs);
@@ -60,7 +60,7 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
 }
 
-/* A task without a record, of more references than a warp has lanes. All lanes. */
+/* A task without a record, of more than group_references references. All lanes. */
 WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) {
     kd_choice c = no_choice();
     kd_children both;
@@ -77,7 +77,7 @@ WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) 
         return;
     }
     deal(w, t, &c, &both);
-    WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
+    wh_syncwarp(WH_FULL_WARP); /* A1 */
     if (is_first_lane()) {
         write_inner(w, t, &c, both.first);
         heap_give(heap, t->refs);

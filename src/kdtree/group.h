@@ -1,7 +1,8 @@
 /* group.h: nodes of few references. A warp works on several of them at once: of each task as many
  * lanes as it has references, a group, next to each other. Included by kdtree_kernels.c.
  *
- * G1      Tasks without a record of at most WH_WARP_SIZE references come here
+ * G1      Tasks without a record of at most group_references references, which is no more than a
+ *         warp has lanes, come here; those of less than give_references at once
  * G2      The warp's stack of small tasks: that warp's alone, plain. A pass takes as many of the
  *         topmost as there are lanes for, and puts their children in their place: at most 32, two
  *         of a task that has two lanes. It takes but one if there are more than WHI_KD_MOST_SMALL:

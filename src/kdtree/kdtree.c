@@ -172,6 +172,10 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     k->stack_room = k->max_depth + 6;
     k->small_room = WHI_KD_MOST_SMALL + 32 + k->max_depth + 2; /* group.h G2 */
     TRY(x->kernels->size(x->device, k));
+    k->group_references = k->chunk_references < 32 ? k->chunk_references : 32; /* a warp's lanes */
+    if (k->give_references > k->group_references + 1) {
+        k->give_references = k->group_references + 1; /* add_task */
+    }
     k->bins_room = k->bins_room < k->shared_references ? k->bins_room : k->shared_references;
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;

@@ -76,14 +76,15 @@ typedef struct whi_kdtree {
     uint32_t shared_references, chunk_references, block_references;
     uint32_t most_nodes;
     uint64_t most_references;
-    uint32_t give_references; /* a smaller task without a record is not given to others */
-    uint32_t node_batch;      /* nodes that a warp takes at a time, even */
-    uint32_t promise_batch;   /* references */
-    uint32_t stack_room;      /* tasks of a warp's stack */
-    uint32_t small_room;      /* of its stack of small ones */
-    uint32_t bins_room;       /* references of which a warp keeps the bins */
-    uint32_t queue_room;      /* a power of 2: queue.h Q3 */
-    uint32_t blocks, threads; /* of the kernel that builds */
+    uint32_t group_references; /* nodes with more, a warp works on alone */
+    uint32_t give_references;  /* a smaller task without a record is not given to others */
+    uint32_t node_batch;       /* nodes that a warp takes at a time, even */
+    uint32_t promise_batch;    /* references */
+    uint32_t stack_room;       /* tasks of a warp's stack */
+    uint32_t small_room;       /* of its stack of small ones */
+    uint32_t bins_room;        /* references of which a warp keeps the bins */
+    uint32_t queue_room;       /* a power of 2: queue.h Q3 */
+    uint32_t blocks, threads;  /* of the kernel that builds */
     wh_kdtree_node *nodes;
     uint32_t *references;
     whi_kd_state *state;

@@ -74,7 +74,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
         }
         if (t.shared != NULL) {
             work_together(&a.heap, w, &t);
-        } else if (t.n <= WH_WARP_SIZE) { /* G1 */
+        } else if (t.n <= w.k->group_references) { /* G1 */
             push_small(w, &t);
         } else {
             work_alone(&a.heap, w, &t);

@@ -236,7 +236,7 @@ WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *
                 d->shared != NULL ? (uint64_t)(uintptr_t)d->shared : (uint64_t)(uintptr_t)d->refs;
         }
     }
-    WH_PLANT(shared_record_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
+    wh_syncwarp(WH_FULL_WARP);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t p = wh_shfl_u64(WH_FULL_WARP, at[i], 0);
         kd_child *d = &both->child[i];
@@ -296,7 +296,7 @@ WH_FN kd_children take_children(const wh_heap_ref *heap, kd_warp w, const kd_cho
         }
         both.first = 0;
     }
-    WH_PLANT(shared_room_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
+    wh_syncwarp(WH_FULL_WARP);
     return both;
 }
 

@@ -125,7 +125,7 @@ static void test_full_heap(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
         fill_heap(seed, 60, 3 + (uint32_t)(seed % 40));
-        fill_heap(seed, 90, 45); /* some nodes are for a warp alone */
+        fill_heap(seed, 60, 45); /* some nodes are for a warp alone */
     }
 }
 
