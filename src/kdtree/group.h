@@ -285,8 +285,11 @@ WH_FN void count_groups(kd_warp w, const kd_group *g, wh_mask leaves, wh_mask cu
     const wh_mask inner = wh_ballot(WH_FULL_WARP, is_inner);
     const wh_mask some = wh_ballot(WH_FULL_WARP, has_child(g) && g->n != 0);
     const wh_mask empty = wh_ballot(WH_FULL_WARP, is_empty);
-    const uint32_t depth = g->mask != 0 ? g->t->depth + (is_leaf ? 0 : 1) : 0;
-    const uint32_t deepest = wh_reduce_max_u32(WH_FULL_WARP, is_leaf || is_empty ? depth : 0);
+    uint32_t depth = 0;
+    if (is_leaf || is_empty) {
+        depth = g->t->depth + (is_empty ? 1 : 0);
+    }
+    const uint32_t deepest = wh_reduce_max_u32(WH_FULL_WARP, depth);
     /* arrays of 16 to 128 bytes: in units of 16, and of 256 for squares */
     const uint32_t size = has_child(g) ? (uint32_t)array_bytes(g->n) / 16 : 0;
     const uint32_t sizes =
