@@ -5,7 +5,7 @@
  *         warp has lanes, come here; those of less than give_references at once
  * G2      The warp's stack of small tasks: that warp's alone, plain. A pass takes as many of the
  *         topmost as there are lanes for, and puts their children in their place: at most 32, two
- *         of a task that has two lanes. It takes but one if there are more than WHI_KD_MOST_SMALL:
+ *         of a task that has two lanes. It takes but one if there are more than most_small:
  *         those above are a walk in depth, which adds one for each level. Others are added only
  *         while there are less than WANTED_SMALL
  * A1      as in alone.h: all lanes have read the references before their arrays are given back
@@ -60,7 +60,7 @@ WH_FN kd_choice choice_of(uint32_t choice) {
 WH_FN uint32_t begin_groups(kd_warp w, kd_group *g) {
     const uint32_t lane = wh_lane_id();
     wh_syncwarp(WH_FULL_WARP);
-    const uint32_t all = w.own->n_small, most = all > WHI_KD_MOST_SMALL ? 1 : all;
+    const uint32_t all = w.own->n_small, most = all > w.k->most_small ? 1 : all;
     const uint32_t n = lane < most ? w.own->small[all - 1 - lane].n : WH_WARP_SIZE + 1;
     const uint32_t end = wh_scan_add_warp_u32(n);
     const int is_taken = end <= WH_WARP_SIZE;

@@ -170,8 +170,8 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     TRY(take_costs(k, o));
     TRY(take_sizes(k, o));
     k->stack_room = k->max_depth + 6;
-    k->small_room = WHI_KD_MOST_SMALL + 32 + k->max_depth + 2; /* group.h G2 */
     TRY(x->kernels->size(x->device, k));
+    k->small_room = k->most_small + 32 + k->max_depth + 2;                     /* group.h G2 */
     k->group_references = k->chunk_references < 32 ? k->chunk_references : 32; /* a warp's lanes */
     if (k->give_references > k->group_references + 1) {
         k->give_references = k->group_references + 1; /* add_task */

@@ -15,7 +15,6 @@ extern "C" {
 #define WHI_KD_BINS 32u                    /* of an axis: a lane each */
 #define WHI_KD_BIN_WORDS (6 * WHI_KD_BINS) /* starts and ends of three axes */
 #define WHI_KD_MOST_CHUNKS (1u << 27)
-#define WHI_KD_MOST_SMALL 64u /* tasks, of which several are done at once: group.h */
 
 typedef struct whi_kd_box {
     float lo[3], hi[3];
@@ -81,7 +80,8 @@ typedef struct whi_kdtree {
     uint32_t node_batch;       /* nodes that a warp takes at a time, even */
     uint32_t promise_batch;    /* references */
     uint32_t stack_room;       /* tasks of a warp's stack */
-    uint32_t small_room;       /* of its stack of small ones */
+    uint32_t most_small;       /* on its stack of small ones, before it goes in depth: group.h G2 */
+    uint32_t small_room;       /* tasks of that stack */
     uint32_t bins_room;        /* references of which a warp keeps the bins */
     uint32_t queue_room;       /* a power of 2: queue.h Q3 */
     uint32_t blocks, threads;  /* of the kernel that builds */

@@ -94,12 +94,14 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
 #define BINS_ROOM 4096u
+#define MOST_SMALL 64u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
 #define GIVE_REFERENCES 6u
 #define PROMISE_BATCH 8u
 #define BINS_ROOM 40u
+#define MOST_SMALL 12u
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -131,6 +133,7 @@ static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
     k->bins_room = BINS_ROOM;
+    k->most_small = MOST_SMALL;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 
