@@ -78,8 +78,8 @@ typedef struct wh_kdtree_options {
     float intersection_cost;  /* a triangle; default 1.5 */
     float empty_bonus;        /* factor of the cost if a child is empty; default 0.8 */
     uint32_t leaf_references; /* nodes with so many or fewer are leaves; default 2 */
-    uint32_t shared_references; /* nodes with more are worked on by several warps; default 4096 */
-    uint32_t chunk_references;  /* how many a warp takes of these at a time; default 256 */
+    uint32_t shared_references; /* nodes with more are worked on by several warps; default 1024 */
+    uint32_t chunk_references;  /* how many a warp takes of these at a time; default 128 */
     uint32_t block_references;  /* of the largest array; larger nodes have several arrays. Default
                                    20480; at least shared_references */
 } wh_kdtree_options;

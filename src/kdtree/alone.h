@@ -7,7 +7,6 @@
 #ifndef WHI_KDTREE_ALONE_H
 #define WHI_KDTREE_ALONE_H
 
-#include "queue.h"
 #include "shared.h"
 
 /* A node's references become a leaf. All lanes. */
@@ -17,44 +16,39 @@ WH_FN void make_leaf(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t, i
     for (uint32_t i = wh_lane_id(); i < t->n - WH_PLANT(alone_copy, 0u, 1u); i += WH_WARP_SIZE) {
         w.k->references[at + i] = t->refs[i];
     }
-    WH_PLANT(alone_a1_leaf, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
+    wh_syncwarp(WH_FULL_WARP); /* A1 */
     if (is_first_lane()) {
         write_leaf(w, t, at, is_cut);
         heap_give(heap, t->refs);
     }
 }
 
-/* Counts the node's references in bins; returns those of the caller's last one. All lanes. */
-WH_FN uint32_t fill_bins(kd_warp w, const whi_kd_task *t) {
-    uint32_t bins = 0;
+/* Counts the node's references in bins. All lanes. */
+WH_FN void fill_bins(kd_warp w, const whi_kd_task *t) {
     clear_bins(w.own);
     WH_NO_UNROLL
     for (uint32_t i = wh_lane_id(); i < t->n; i += WH_WARP_SIZE) {
-        bins = bins_of_ref(w.k, t->refs[i], &t->box);
+        const uint32_t bins = bins_of_ref(w.k, t->refs[i], &t->box);
         count_in_bins(w.own, bins);
+        if (i < w.k->bins_room) {
+            w.own->kept[i] = bins; /* for the same lane */
+        }
     }
-    return bins;
 }
 
-/* Which lanes' reference goes to the left, and to the right child. All lanes. */
-WH_FN void sides_of(const kd_choice *c, int has, uint32_t bins, wh_mask side[2]) {
-    side[0] = wh_ballot(WH_FULL_WARP, has && first_bin(bins, c->axis) < c->bin);
-    side[1] = wh_ballot(WH_FULL_WARP, has && WH_PLANT(alone_straddles, last_bin(bins, c->axis),
-                                                      first_bin(bins, c->axis)) >= c->bin);
-}
-
-/* The node's references to its children. bins: of the caller's reference, if there are no more than
- * 32. All lanes. B1 */
-WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both,
-                uint32_t bins) {
+/* The node's references to its children. All lanes. B1 */
+WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_children *both) {
     uint32_t n[2] = {0, 0};
     WH_NO_UNROLL
     for (uint32_t first = 0; first < t->n; first += WH_WARP_SIZE) {
         const uint32_t i = first + wh_lane_id(), ref = i < t->n ? t->refs[i] : 0;
-        wh_mask side[2];
-        if (WH_PLANT(alone_b1_again, t->n > WH_WARP_SIZE, 0) && i < t->n) {
+        uint32_t bins = 0;
+        if (i < t->n && i < w.k->bins_room) {
+            bins = w.own->kept[i];
+        } else if (WH_PLANT(alone_b1_again, i < t->n, 0)) {
             bins = bins_of_ref(w.k, ref, &t->box);
         }
+        wh_mask side[2];
         sides_of(c, i < t->n, bins, side);
         for (uint32_t s = 0; s < 2; s++) {
             if ((side[s] >> wh_lane_id() & 1) != 0) {
@@ -66,41 +60,29 @@ WH_FN void deal(kd_warp w, const whi_kd_task *t, const kd_choice *c, const kd_ch
     wh_assert_internal(n[0] == c->n_left && n[1] == c->n_right);
 }
 
-/* A task without a record, and all that comes of it, but for what goes to the stack or the queue.
- * All lanes. */
-WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, whi_kd_task t) {
-    for (;;) {
-        kd_choice c = no_choice();
-        kd_children both;
-        uint32_t bins = 0;
-        both.first = 0;
-        if (may_split(w.k, &t)) {
-            bins = fill_bins(w, &t);
-            c = choose_plane(w.k, w.own, &t.box, t.n);
-        }
-        if (c.bin != 0) {
-            both = take_children(heap, w, &c, t.n);
-        }
-        if (both.first == 0) {
-            make_leaf(heap, w, &t, WH_PLANT(alone_cut, c.bin != 0, 0));
-            return;
-        }
-        deal(w, &t, &c, &both, bins);
-        WH_PLANT(alone_a1_dealt, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1 */
-        if (is_first_lane()) {
-            write_inner(w, &t, &c, both.first);
-            heap_give(heap, t.refs);
-        }
-        const whi_kd_task left = child_task(&t, &c, &both, 0);
-        const whi_kd_task right = child_task(&t, &c, &both, 1);
-        if (!end_if_empty(w, &right)) {
-            WH_PLANT(alone_child, add_task(w, &right), (void)0);
-        }
-        if (end_if_empty(w, &left)) {
-            return;
-        }
-        t = left;
+/* A task without a record, of more than group_references references. All lanes. */
+WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) {
+    kd_choice c = no_choice();
+    kd_children both;
+    both.first = 0;
+    if (may_split(w.k, t)) {
+        fill_bins(w, t);
+        c = choose_counted(w.k, w.own, &t->box, t->n);
     }
+    if (c.bin != 0) {
+        both = take_children(heap, w, &c, t->n);
+    }
+    if (both.first == 0) {
+        make_leaf(heap, w, t, WH_PLANT(alone_cut, c.bin != 0, 0));
+        return;
+    }
+    deal(w, t, &c, &both);
+    wh_syncwarp(WH_FULL_WARP); /* A1 */
+    if (is_first_lane()) {
+        write_inner(w, t, &c, both.first);
+        heap_give(heap, t->refs);
+    }
+    add_children(w, t, &c, &both);
 }
 
 #endif

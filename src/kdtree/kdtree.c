@@ -14,7 +14,9 @@
 WH_TABLES_OF(whi_kdtree_kernels, whi_kdtree_kernels_find, WH_CAP_DISJOINT)
 WH_TABLES_ONCE(whi_kdtree_trace, whi_kdtree_trace_find)
 
-#define MOST_HELD 8u
+#define SHARED_REFERENCES 1024u
+#define CHUNK_REFERENCES 128u
+#define MOST_HELD 9u
 #define MOST_NODES (1u << 30)      /* a child's number has 30 bits */
 #define MOST_REFERENCES UINT32_MAX /* a leaf's first one has 32 */
 
@@ -64,8 +66,8 @@ static wh_status take_sizes(whi_kdtree *k, const wh_kdtree_options *o) {
     const double depth = 8 + 1.3 * log2((double)(o->most_triangles != 0 ? o->most_triangles : 1));
     k->max_depth = or_default(o->max_depth, (uint32_t)depth);
     k->leaf_references = or_default(o->leaf_references, 2);
-    k->shared_references = or_default(o->shared_references, 4096);
-    k->chunk_references = or_default(o->chunk_references, 256);
+    k->shared_references = or_default(o->shared_references, SHARED_REFERENCES);
+    k->chunk_references = or_default(o->chunk_references, CHUNK_REFERENCES);
     k->block_references = or_default(o->block_references, 20480);
     if (o->block_references == 0 && k->block_references < k->shared_references) {
         k->block_references = k->shared_references;
@@ -123,6 +125,8 @@ static wh_status hold_all(wh_kdtree *x) {
     TRY(hold(x, &k->state, 1, sizeof *k->state));
     TRY(hold(x, &k->queue, k->queue_room, sizeof *k->queue));
     TRY(hold(x, &k->stacks, warps * k->stack_room, sizeof *k->stacks));
+    TRY(hold(x, &k->smalls, warps * k->small_room, sizeof *k->smalls));
+    TRY(hold(x, &k->bins, warps * k->bins_room, sizeof *k->bins));
     TRY(hold(x, &k->tallies, warps, sizeof *k->tallies));
     TRY(hold(x, &k->root, x->kernels->root_bytes(k, x->most_triangles), 1));
     x->tallies = malloc(warps * sizeof *x->tallies);
@@ -167,6 +171,12 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     TRY(take_sizes(k, o));
     k->stack_room = k->max_depth + 6;
     TRY(x->kernels->size(x->device, k));
+    k->small_room = k->most_small + 32 + k->max_depth + 2;                     /* group.h G2 */
+    k->group_references = k->chunk_references < 32 ? k->chunk_references : 32; /* a warp's lanes */
+    if (k->give_references > k->group_references + 1) {
+        k->give_references = k->group_references + 1; /* add_task */
+    }
+    k->bins_room = k->bins_room < k->shared_references ? k->bins_room : k->shared_references;
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;
     k->queue_room = 2;
@@ -258,7 +268,7 @@ wh_status wh_kdtree_build_for(wh_kdtree *x, const wh_kdtree_mesh *mesh, void *st
 
 /* The sums over all warps. */
 static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r) {
-    double bytes = 0, squared = 0, inner = 0, leaves = 0;
+    double bytes = 0, squared = 0;
     for (uint32_t i = 0; i < warps; i++) {
         const whi_kd_tally *y = &x->tallies[i];
         r->nodes += y->nodes;
@@ -272,8 +282,7 @@ static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r)
         r->depth = y->depth > r->depth ? y->depth : r->depth;
         bytes += (double)y->bytes;
         squared += (double)y->bytes_squared;
-        inner += y->inner_area;
-        leaves += y->leaf_area;
+        r->cost += y->cost;
     }
     if (r->requests != 0) {
         const double n = (double)r->requests, mean = bytes / n;
@@ -281,7 +290,6 @@ static void add_tallies(const wh_kdtree *x, uint32_t warps, wh_kdtree_result *r)
         r->request_mean = mean;
         r->request_deviation = variance > 0 ? sqrt(variance) : 0;
     }
-    r->cost = (double)x->k.traversal_cost * inner + (double)x->k.intersection_cost * leaves;
 }
 
 static wh_status read_result(wh_kdtree *x) {

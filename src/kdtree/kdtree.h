@@ -29,6 +29,7 @@ typedef struct whi_kd_task {
     struct whi_kd_shared *shared; /* a hold of it */
     uint32_t node, n, depth;
     whi_kd_box box;
+    uint32_t unused; /* no bytes that are copied one by one */
 } whi_kd_task;
 
 /* What a warp has done: its own, in shared memory, then written out. */
@@ -36,7 +37,7 @@ typedef struct whi_kd_tally {
     uint64_t nodes, leaves, empty_leaves, references;
     uint64_t cut_leaves, cut_references;
     uint64_t requests, failed, bytes, bytes_squared; /* of arrays of references */
-    double inner_area, leaf_area;                    /* sums of areas; of leaves times references */
+    double cost;
     uint32_t depth, unused;
 } whi_kd_tally;
 
@@ -61,8 +62,9 @@ typedef struct whi_kd_state {
     uint64_t n_references; /* that have a place: fetch_add, relaxed */
     unsigned char apart_5[WHI_KD_LINE];
     uint64_t skipped;      /* triangles: add, relaxed */
-    wh_kdtree_frame frame; /* by the warp that ends the first phase; read by those that get work
-                              from it (Q1, S1) */
+    wh_kdtree_frame frame; /* by the warp that ends the first phase, and part_of_root, too; read by
+                              those that get work from it (Q1, S1) */
+    double part_of_root;   /* of half the area of a box: 1 / that of the root's; 0: it has none */
 } whi_kd_state;
 
 typedef struct whi_kdtree {
@@ -73,17 +75,23 @@ typedef struct whi_kdtree {
     uint32_t shared_references, chunk_references, block_references;
     uint32_t most_nodes;
     uint64_t most_references;
-    uint32_t give_references; /* a smaller task is not given to others */
-    uint32_t node_batch;      /* nodes that a warp takes at a time, even */
-    uint32_t promise_batch;   /* references */
-    uint32_t stack_room;      /* tasks of a warp's stack */
-    uint32_t queue_room;      /* a power of 2: queue.h Q3 */
-    uint32_t blocks, threads; /* of the kernel that builds */
+    uint32_t group_references; /* nodes with more, a warp works on alone */
+    uint32_t give_references;  /* a smaller task without a record is not given to others */
+    uint32_t node_batch;       /* nodes that a warp takes at a time, even */
+    uint32_t promise_batch;    /* references */
+    uint32_t stack_room;       /* tasks of a warp's stack */
+    uint32_t most_small;       /* on its stack of small ones, before it goes in depth: group.h G2 */
+    uint32_t small_room;       /* tasks of that stack */
+    uint32_t bins_room;        /* references of which a warp keeps the bins */
+    uint32_t queue_room;       /* a power of 2: queue.h Q3 */
+    uint32_t blocks, threads;  /* of the kernel that builds */
     wh_kdtree_node *nodes;
     uint32_t *references;
     whi_kd_state *state;
     whi_kd_slot *queue;
     whi_kd_task *stacks;        /* stack_room for each warp */
+    whi_kd_task *smalls;        /* small_room for each warp */
+    uint32_t *bins;             /* bins_room for each warp */
     whi_kd_tally *tallies;      /* of each warp */
     struct whi_kd_shared *root; /* and room for its arrays' addresses */
 } whi_kdtree;

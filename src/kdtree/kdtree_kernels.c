@@ -16,6 +16,7 @@ typedef struct kdtree_args {
     whi_kdtree k;
 } kdtree_args;
 
+#include "group.h"
 #include "together.h"
 
 /* Before a build; the tree that was there is gone. */
@@ -47,11 +48,21 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     WH_PLANT(kernels_w1_zero, wh_syncwarp(WH_FULL_WARP), (void)0); /* W1 */
     w.k = &a.k;
     w.own = (kd_own *)(void *)words;
-    w.stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
+    if (is_first_lane()) {
+        w.own->stack = a.k.stacks + (uint64_t)me * a.k.stack_room;
+        w.own->small = a.k.smalls + (uint64_t)me * a.k.small_room;
+        w.own->kept = a.k.bins + (uint64_t)me * a.k.bins_room;
+    }
     if (is_busy) {
         start_root(&a.heap, w);
     }
     for (;;) {
+        while (give_oldest(w)) {
+        }
+        if (has_groups(w)) {
+            work_in_groups(&a.heap, w);
+            continue;
+        }
         if (!pop_own(w, &t)) {
             if (is_busy) {
                 end_work(w.k);
@@ -63,8 +74,10 @@ WH_KERNEL(build_tree, kdtree_args, a) {
         }
         if (t.shared != NULL) {
             work_together(&a.heap, w, &t);
+        } else if (t.n <= w.k->group_references) { /* G1 */
+            push_small(w, &t);
         } else {
-            work_alone(&a.heap, w, t);
+            work_alone(&a.heap, w, &t);
         }
     }
     if (is_first_lane()) {
@@ -77,14 +90,18 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 /* What the simulated device has is small, so that tests meet every boundary. */
 #if WH_FILE_IS_CUDA
 #define THREADS 128u
-#define NODE_BATCH 64u
-#define GIVE_REFERENCES 8u
+#define NODE_BATCH 256u
+#define GIVE_REFERENCES 16u
 #define PROMISE_BATCH 1024u
+#define BINS_ROOM 4096u
+#define MOST_SMALL 64u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
-#define GIVE_REFERENCES 2u
+#define GIVE_REFERENCES 6u
 #define PROMISE_BATCH 8u
+#define BINS_ROOM 40u
+#define MOST_SMALL 12u
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -115,6 +132,8 @@ static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->node_batch = NODE_BATCH;
     k->give_references = GIVE_REFERENCES;
     k->promise_batch = PROMISE_BATCH;
+    k->bins_room = BINS_ROOM;
+    k->most_small = MOST_SMALL;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 

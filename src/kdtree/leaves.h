@@ -54,28 +54,47 @@ WH_FN uint32_t take_nodes(const whi_kdtree *k, kd_own *own) {
     return own->next_node - 2;
 }
 
-/* Lane 0. L2 */
-WH_FN void write_inner(kd_warp w, const whi_kd_task *t, const kd_choice *c, uint32_t children) {
-    wh_kdtree_node *n = &w.k->nodes[t->node];
+/* A node. Who has its task. L2 */
+WH_FN void put_inner(const whi_kdtree *k, uint32_t node, const kd_choice *c, uint32_t children) {
+    wh_kdtree_node *n = &k->nodes[node];
     memcpy(&n->first, &c->split, sizeof n->first);
     n->rest = c->axis | children << 2;
+}
+
+/* A node whose n references begin at place `first`. Who has its task. L2 */
+WH_FN void put_leaf(const whi_kdtree *k, uint32_t node, uint32_t first, uint32_t n, int is_cut) {
+    wh_kdtree_node *x = &k->nodes[node];
+    x->first = n != 0 ? first : 0;
+    x->rest = WH_KDTREE_LEAF | n << 2 | (is_cut ? WH_PLANT(leaves_cut, WH_KDTREE_CUT, 0) : 0);
+}
+
+/* What a node adds to the tree's cost. */
+WH_FN double cost_of_inner(const whi_kdtree *k, const whi_kd_box *box) {
+    return relative_area(k, box) * (double)k->traversal_cost;
+}
+
+WH_FN double cost_of_leaf(const whi_kdtree *k, const whi_kd_box *box, uint32_t n) {
+    return relative_area(k, box) * (double)k->intersection_cost * n;
+}
+
+/* Lane 0. L2 */
+WH_FN void write_inner(kd_warp w, const whi_kd_task *t, const kd_choice *c, uint32_t children) {
+    put_inner(w.k, t->node, c, children);
     w.own->tally.nodes++;
-    w.own->tally.inner_area += relative_area(w.k, &t->box);
+    w.own->tally.cost += cost_of_inner(w.k, &t->box);
 }
 
 /* Lane 0. L2 */
 WH_FN void write_leaf(kd_warp w, const whi_kd_task *t, uint64_t first, int is_cut) {
-    wh_kdtree_node *n = &w.k->nodes[t->node];
     whi_kd_tally *y = &w.own->tally;
-    n->first = t->n != 0 ? (uint32_t)first : 0;
-    n->rest = WH_KDTREE_LEAF | t->n << 2 | (is_cut ? WH_PLANT(leaves_cut, WH_KDTREE_CUT, 0) : 0);
+    put_leaf(w.k, t->node, (uint32_t)first, t->n, is_cut);
     y->nodes++;
     y->leaves++;
     y->empty_leaves += t->n == 0;
     y->references += t->n + WH_PLANT(leaves_references, 0u, 1u);
     y->cut_leaves += is_cut ? WH_PLANT(leaves_cut_leaves, 1, 0) : 0;
     y->cut_references += is_cut ? t->n : 0;
-    y->leaf_area += relative_area(w.k, &t->box) * t->n;
+    y->cost += cost_of_leaf(w.k, &t->box, t->n);
     y->depth = t->depth > y->depth ? t->depth : y->depth;
 }
 

@@ -37,6 +37,7 @@
  * an acquire empties the cache of the whole multiprocessor. */
 #define OPEN_EVERY 16u
 #define LONGEST_WAIT 3u /* wh_backoff */
+#define WANTED_SMALL 8u /* tasks, before the warp works on them */
 
 /* Gives a task to whoever is idle, after others_are_idle, a barrier, has said that somebody is. All
  * lanes. */
@@ -86,7 +87,7 @@ WH_FN void push_own(kd_warp w, const whi_kd_task *t) {
     wh_syncwarp(WH_FULL_WARP);
     if (is_first_lane()) {
         wh_assert_internal(w.own->top - w.own->bottom < w.k->stack_room);
-        w.stack[w.own->top % w.k->stack_room] = *t;
+        w.own->stack[w.own->top % w.k->stack_room] = *t;
         w.own->top++;
     }
     wh_syncwarp(WH_FULL_WARP);
@@ -99,7 +100,7 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     if (top == w.own->bottom) {
         return 0;
     }
-    *t = w.stack[(top - 1) % w.k->stack_room];
+    *t = w.own->stack[(top - 1) % w.k->stack_room];
     WH_PLANT(queue_i1_read, wh_syncwarp(WH_FULL_WARP), (void)0);
     if (is_first_lane()) {
         w.own->top--;
@@ -107,38 +108,49 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
     return 1;
 }
 
-/* Whether a task is worth what it costs to give it away. */
-WH_FN int is_worth(const whi_kdtree *k, const whi_kd_task *t) {
-    return t->n >= k->give_references;
-}
-
-/* Gives the oldest task of the stack away; 0: there is none, or it is too small. All lanes. */
-WH_FN_SLOW int give_oldest(kd_warp w) {
+/* Gives the oldest task of the stack away, if others are idle, and the caller has another one; 0:
+ * it has not. All lanes. */
+WH_FN int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
-    const uint32_t bottom = w.own->bottom;
-    const whi_kd_task *t = &w.stack[bottom % w.k->stack_room];
-    if (bottom == w.own->top || !is_worth(w.k, t)) {
+    const uint32_t bottom = w.own->bottom, keeps = w.own->n_small == 0 ? 1 : 0;
+    if (w.own->top - bottom <= keeps || !others_are_idle(w.k)) {
         return 0;
     }
-    put_task(w.k, t);
+    put_task(w.k, &w.own->stack[bottom % w.k->stack_room]);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
-    wh_syncwarp(WH_FULL_WARP);
     return 1;
 }
 
-/* A task for later; an older one, or this one, is given away if others are idle. All lanes. */
-WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
-    const int is_idle = others_are_idle(w.k), is_given = is_idle && give_oldest(w);
-    if (is_idle && !is_given && is_worth(w.k, t)) {
-        put_task(w.k, t);
-    } else if (WH_PLANT(queue_lost, 1, !is_given)) {
-        push_own(w, t);
+/* A task for the warp itself, to be done with others: group.h. All lanes. */
+WH_FN void push_small(kd_warp w, const whi_kd_task *t) {
+    wh_syncwarp(WH_FULL_WARP);
+    if (is_first_lane()) {
+        wh_assert_internal(w.own->n_small < w.k->small_room);
+        w.own->small[w.own->n_small] = *t;
+        w.own->n_small += WH_PLANT(queue_lost, 1u, 0u);
     }
 }
 
-/* The warp, whose stack is empty, is through with what it had. All lanes. Q2 */
+/* A task for later: one that is worth what it costs to give it away, or a smaller one. All lanes.
+ */
+WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
+    if (t->n >= w.k->give_references || t->shared != NULL) {
+        push_own(w, t);
+    } else {
+        push_small(w, t);
+    }
+}
+
+/* Whether the warp is to work on small tasks: it has some, or nothing else. All lanes. */
+WH_FN int has_groups(kd_warp w) {
+    wh_syncwarp(WH_FULL_WARP);
+    const uint32_t n = w.own->n_small;
+    return n >= WANTED_SMALL || (n != 0 && w.own->top == w.own->bottom);
+}
+
+/* The warp, whose stacks are empty, is through with what it had. All lanes. Q2 */
 WH_FN void end_work(const whi_kdtree *k) {
     if (is_first_lane()) {
         wh_fetch_sub_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_end, 1u, 0u));

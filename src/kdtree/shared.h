@@ -21,6 +21,7 @@
 #define WHI_KDTREE_SHARED_H
 
 #include "leaves.h"
+#include "queue.h"
 
 enum { PHASE_GATHER, PHASE_BIN, PHASE_DEAL };
 
@@ -113,11 +114,8 @@ WH_FN void give_arrays(const wh_heap_ref *heap, kd_shared *s) {
     }
 }
 
-/* A new record's fields, for a node of n references. */
+/* A new record's fields but for bins, for a node of n references. */
 WH_FN void begin_record(const whi_kdtree *k, kd_shared *s, uint32_t n, uint32_t phase) {
-    for (uint32_t i = 0; i < WHI_KD_BIN_WORDS; i++) {
-        wh_store_u32_relaxed(&s->bins[i], WH_PLANT(shared_s4_bins, 0, 1));
-    }
     for (uint32_t c = 0; c < 3; c++) {
         wh_store_u32_relaxed(&s->lo[c], 0);
         wh_store_u32_relaxed(&s->hi[c], 0);
@@ -187,6 +185,16 @@ WH_FN uint32_t take_numbers(kd_warp w, uint64_t more) {
     return first;
 }
 
+/* The same for n pairs of children at once, if the warp has as much left of its own. Lane 0. */
+WH_FN uint32_t take_own_numbers(kd_own *own, uint32_t n, uint32_t more) {
+    if (own->promised < more || own->node_end - own->next_node < 2 * n) {
+        return 0;
+    }
+    own->promised -= more;
+    own->next_node += 2 * n;
+    return own->next_node - 2 * n;
+}
+
 /* Gives them back. Lane 0. */
 WH_FN void untake_numbers(kd_warp w, uint64_t more) {
     w.own->promised += more;
@@ -209,6 +217,13 @@ WH_FN int take_large(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
 /* --- children ----------------------------------------------------------------------------------
  */
 
+/* A new record's bins, before anybody else sees it. All lanes. */
+WH_FN void begin_bins(kd_shared *s) {
+    for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
+        wh_store_u32_relaxed(&s->bins[i], WH_PLANT(shared_s4_bins, 0, 1));
+    }
+}
+
 /* take_large, of a warp. All lanes. */
 WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
     uint64_t at[2] = {0, 0};
@@ -221,11 +236,15 @@ WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *
                 d->shared != NULL ? (uint64_t)(uintptr_t)d->shared : (uint64_t)(uintptr_t)d->refs;
         }
     }
+    wh_syncwarp(WH_FULL_WARP);
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t p = wh_shfl_u64(WH_FULL_WARP, at[i], 0);
         kd_child *d = &both->child[i];
         d->shared = d->n > w.k->shared_references ? (kd_shared *)(uintptr_t)p : NULL;
         d->refs = d->shared == NULL ? (uint32_t *)(uintptr_t)p : NULL;
+        if (d->shared != NULL) {
+            begin_bins(d->shared);
+        }
     }
     return wh_shfl_u32(WH_FULL_WARP, has, 0) != 0;
 }
@@ -277,7 +296,7 @@ WH_FN kd_children take_children(const wh_heap_ref *heap, kd_warp w, const kd_cho
         }
         both.first = 0;
     }
-    WH_PLANT(shared_room_lanes, wh_syncwarp(WH_FULL_WARP), (void)0);
+    wh_syncwarp(WH_FULL_WARP);
     return both;
 }
 
@@ -291,21 +310,33 @@ WH_FN uint32_t *child_place(const whi_kdtree *k, const kd_child *c, uint32_t i) 
 WH_FN whi_kd_task child_task(const whi_kd_task *t, const kd_choice *c, const kd_children *both,
                              uint32_t which) {
     whi_kd_task child;
-    child.refs = both->child[which].refs;
-    child.shared = both->child[which].shared;
+    const kd_child *const d = both->child;
+    child.refs = which == 0 ? d[0].refs : d[1].refs; /* no array that is indexed */
+    child.shared = which == 0 ? d[0].shared : d[1].shared;
     child.node = both->first + which;
-    child.n = both->child[which].n;
+    child.n = which == 0 ? d[0].n : d[1].n;
     child.depth = t->depth + WH_PLANT(shared_depth, 1u, 0u);
+    child.unused = 0;
     child.box = child_box(t->box, c->axis, c->split, (int)which);
     return child;
 }
 
-/* A child that has no references is a leaf at once; whether it is. All lanes. */
-WH_FN int end_if_empty(kd_warp w, const whi_kd_task *t) {
-    if (t->n == 0 && is_first_lane()) {
-        WH_PLANT(shared_empty, write_leaf(w, t, 0, 0), (void)0);
+/* Tasks of both children, of which the left one is the first to be done. One that has no references
+ * is a leaf at once. The record of a large one has its fields, too. All lanes. */
+WH_FN void add_children(kd_warp w, const whi_kd_task *t, const kd_choice *c,
+                        const kd_children *both) {
+    WH_NO_UNROLL
+    for (uint32_t i = 2; i-- > WH_PLANT(shared_child, 0u, 1u);) {
+        const whi_kd_task child = child_task(t, c, both, i);
+        if (child.n != 0) {
+            add_task(w, &child);
+        } else if (is_first_lane()) {
+            WH_PLANT(shared_empty, write_leaf(w, &child, 0, 0), (void)0);
+        }
+        if (child.shared != NULL && is_first_lane()) {
+            child.shared->task = WH_PLANT(shared_task, child, child.shared->task);
+        }
     }
-    return t->n == 0;
 }
 
 #endif

@@ -25,8 +25,7 @@ WH_FN kd_chunk chunk_of(const whi_kdtree *k, const kd_shared *s, uint32_t number
 
 /* Bits in the order of the numbers, without 0. */
 WH_FN uint32_t ordered_bits(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
+    const uint32_t bits = bits_of(v);
     return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
@@ -113,6 +112,8 @@ WH_FN void frame_root(const whi_kdtree *k, kd_shared *s) {
         s->task.box.lo[c] = f->lo[c];
         s->task.box.hi[c] = f->hi[c];
     }
+    const float area = half_area(&s->task.box);
+    k->state->part_of_root = area > 0 ? 1 / (double)area : 0;
     wh_store_u32_relaxed(&s->cursor[0], WH_PLANT(together_cursor, 0, s->task.n));
 }
 
@@ -202,7 +203,7 @@ WH_FN void end_gather(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     if (s->is_cut || t.n == 0) {
         make_shared_leaf(heap, w, s, s->is_cut);
     } else if (t.n <= w.k->shared_references && WH_PLANT(together_arrays, s->n_arrays == 1, 1)) {
-        push_own(w, &t);
+        add_task(w, &t);
     } else {
         begin_phase(w.k, s, PHASE_BIN);
     }
@@ -218,7 +219,7 @@ WH_FN void end_bin(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
         for (uint32_t i = wh_lane_id(); i < WHI_KD_BIN_WORDS; i += WH_WARP_SIZE) {
             w.own->bins[i] = wh_load_u32_relaxed(&s->bins[i]);
         }
-        c = choose_plane(w.k, w.own, &t.box, t.n);
+        c = choose_counted(w.k, w.own, &t.box, t.n);
     }
     if (c.bin != 0) {
         both = take_children(heap, w, &c, t.n);
@@ -234,16 +235,6 @@ WH_FN void end_bin(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     begin_phase(w.k, s, PHASE_DEAL);
 }
 
-/* A child's task for later. Its record, if it has one, has the task's fields, too. All lanes. */
-WH_FN void add_child(kd_warp w, const whi_kd_task *t) {
-    if (t->shared != NULL && is_first_lane()) {
-        t->shared->task = WH_PLANT(together_task, *t, t->shared->task);
-    }
-    if (!end_if_empty(w, t)) {
-        add_task(w, t);
-    }
-}
-
 /* The children have all references. All lanes. */
 WH_FN void end_deal(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
     const whi_kd_task t = s->task;
@@ -255,10 +246,7 @@ WH_FN void end_deal(const wh_heap_ref *heap, kd_warp w, kd_shared *s) {
         write_inner(w, &t, &c, both.first);
         WH_PLANT(together_give, give_arrays(heap, s), (void)0);
     }
-    const whi_kd_task left = child_task(&t, &c, &both, 0);
-    const whi_kd_task right = child_task(&t, &c, &both, 1);
-    add_child(w, &right);
-    WH_PLANT(together_child, add_child(w, &left), (void)0);
+    add_children(w, &t, &c, &both);
 }
 
 WH_FN void end_phase(const wh_heap_ref *heap, kd_warp w, kd_shared *s, uint32_t phase) {
@@ -335,11 +323,12 @@ WH_FN_SLOW void start_root(const wh_heap_ref *heap, kd_warp w) {
     whi_kd_task t;
     t.refs = NULL;
     t.shared = s;
-    t.node = t.depth = 0;
+    t.node = t.depth = t.unused = 0;
     t.n = n;
     for (uint32_t c = 0; c < 3; c++) {
         t.box.lo[c] = t.box.hi[c] = 0;
     }
+    begin_bins(s);
     if (is_first_lane()) {
         begin_record(w.k, s, n, PHASE_GATHER);
         s->task = t;

@@ -2,7 +2,8 @@
  * Included by kdtree_kernels.c.
  *
  * W1      kd_own: of one warp. bins: its lanes, by shared atomics, between barriers of the warp;
- *         all else lane 0 alone, but bottom and top, which all lanes read between two barriers
+ *         all else lane 0 alone, but bottom, top and n_small, which all lanes read between two
+ *         barriers
  */
 #ifndef WHI_KDTREE_WARP_H
 #define WHI_KDTREE_WARP_H
@@ -15,13 +16,15 @@ typedef struct kd_own {
     uint64_t promised;            /* leaves.h */
     uint32_t next_node, node_end; /* leaves.h */
     uint32_t bottom, top;         /* queue.h: tasks that have been on its stack's ends */
+    uint32_t n_small, unused;     /* group.h: tasks on its stack of small ones */
+    whi_kd_task *stack, *small;   /* these do not change: they are here to have registers free */
+    uint32_t *kept;               /* alone.h: bins */
 } kd_own;
 
 /* What a warp works with. */
 typedef struct kd_warp {
     const whi_kdtree *k;
     kd_own *own;
-    whi_kd_task *stack;
 } kd_warp;
 
 WH_FN int is_first_lane(void) {
@@ -76,14 +79,10 @@ WH_FN float half_area(const whi_kd_box *b) {
     return x * y + y * z + z * x;
 }
 
+/* A box's, as a part of the root's. */
 WH_FN double relative_area(const whi_kdtree *k, const whi_kd_box *b) {
-    whi_kd_box root;
-    for (uint32_t a = 0; a < 3; a++) {
-        root.lo[a] = k->state->frame.lo[a];
-        root.hi[a] = k->state->frame.hi[a];
-    }
-    const float all = half_area(&root);
-    return all > 0 ? (double)half_area(b) / (double)all : 1.0;
+    const double part = k->state->part_of_root;
+    return part > 0 ? (double)half_area(b) * part : 1.0;
 }
 
 /* The child's box. */

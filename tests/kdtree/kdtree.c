@@ -167,6 +167,50 @@ static void test_tally(void **state) {
     close_all(&x);
 }
 
+/* A root of eight that is cut between three and five triangles. Its warp works on it, and on both
+ * leaves, as a group. */
+static void test_tally_group(void **state) {
+    context x;
+    (void)state;
+    open_all(&x, 0, 8 << 20, NULL);
+    x.o.leaf_references = 5;
+    make_mesh(&the_mesh, SOUP, 8, &x.random);
+    for (uint32_t i = 0; i < the_mesh.n; i++) {
+        for (uint32_t c = 0; c < 9; c++) {
+            const uint32_t v = the_mesh.triangle[i][c / 3];
+            the_mesh.vertex[v][c % 3] = (c % 3 == 0 && i % 3 == 1 ? 9 : 0) + (float)(c / 3 + i % 2);
+        }
+    }
+    load(&x, &the_mesh);
+    create(&x);
+    const wh_kdtree_result r = build(&x, WH_OK);
+    assert_int_equal(r.nodes, 3);
+    assert_int_equal(r.depth, 1);
+    assert_int_equal(r.references, 8);
+    assert_int_equal(r.requests, 3);
+    expect_near(r.request_mean, 80.0 / 3, 1e-12);
+    expect_near(r.request_deviation, sqrt(2304.0 / 3 - 6400.0 / 9), 1e-12);
+    close_all(&x);
+}
+
+/* Roots of as many references as a group has lanes, of one more and less; and of each node one
+ * array. */
+static void test_group_sizes(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= n_seeds(); seed++) {
+        context x;
+        open_all(&x, seed, 8 << 20, NULL);
+        make_mesh(&the_mesh, (mesh_kind)(seed % 3), 7 + (uint32_t)(seed % 3), &x.random);
+        load(&x, &the_mesh);
+        x.o.leaf_references = 1;
+        create(&x);
+        const wh_kdtree_result r = build(&x, WH_OK);
+        assert_int_equal(r.requests, r.nodes - r.empty_leaves);
+        (void)compare_rays(&x, &the_mesh, 40);
+        close_all(&x);
+    }
+}
+
 /* --- meshes ----------------------------------------------------------------------------------- */
 
 /* No triangle, one, and some that are skipped. */
@@ -460,14 +504,15 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[1]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_quality),    cmocka_unit_test(test_same_tree),
-        cmocka_unit_test(test_points),     cmocka_unit_test(test_tally),
-        cmocka_unit_test(test_few),        cmocka_unit_test(test_strange),
-        cmocka_unit_test(test_watertight), cmocka_unit_test(test_bad_rays),
-        cmocka_unit_test(test_large),      cmocka_unit_test(test_failed_kernel),
-        cmocka_unit_test(test_frames),     cmocka_unit_test(test_user_kernel),
-        cmocka_unit_test(test_no_tree),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_quality),     cmocka_unit_test(test_same_tree),
+        cmocka_unit_test(test_points),      cmocka_unit_test(test_tally),
+        cmocka_unit_test(test_few),         cmocka_unit_test(test_strange),
+        cmocka_unit_test(test_watertight),  cmocka_unit_test(test_bad_rays),
+        cmocka_unit_test(test_large),       cmocka_unit_test(test_failed_kernel),
+        cmocka_unit_test(test_frames),      cmocka_unit_test(test_user_kernel),
+        cmocka_unit_test(test_no_tree),     cmocka_unit_test(test_tally_group),
+        cmocka_unit_test(test_group_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

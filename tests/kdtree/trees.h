@@ -50,7 +50,7 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, const char 
 /* Large nodes begin at so many references that each build has some, and their chunks and arrays are
  * small. */
 static void make_tiny(context *x, uint64_t seed) {
-    x->o.shared_references = 3 + (uint32_t)(seed % 40);
+    x->o.shared_references = 3 + (uint32_t)(seed * 37 % 83);
     x->o.chunk_references = 1 + (uint32_t)(seed * 7 % 50);
     x->o.block_references = x->o.shared_references + (uint32_t)(seed * 3 % 30);
 }
