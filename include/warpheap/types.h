@@ -128,7 +128,8 @@ typedef struct wh_stats {
     uint64_t mallocs;      /* blocks handed out since create or reset, and given back. Need */
     uint64_t frees;        /* the option track_totals */
     uint32_t n_classes;
-    uint32_t unused;
+    uint32_t timed_out; /* of `failed`: those that waited for growth (heap.h) to the end of their
+                           time. So many may have found memory if they had waited longer */
     wh_class_stats classes[WH_STATS_CLASSES];
 } wh_stats;
 

@@ -53,7 +53,7 @@ WH_KERNEL(give, workload_args, a) {
 /* As if a free had come late, free chunks are on the lists of their classes (slab.h I6). */
 WH_KERNEL(list_late, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
-    for (uint32_t chunk = (uint32_t)wh_thread_id(); chunk < g.top; chunk += 7) {
+    for (uint32_t chunk = (uint32_t)wh_thread_id(); chunk < wh_tessera_top_(g); chunk += 7) {
         if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
             wh_tessera_add_partial_(g, chunk % g.n_small, chunk);
         }
