@@ -44,7 +44,8 @@ struct whi_growth {
     uint32_t offered;               /* units that have been posted, in all */
     uint32_t of_row;                /* units of row `done` that have been taken */
     uint64_t known_answered, known_taken;
-    int is_short; /* no more could be mapped ahead: not tried again before a request */
+    uint64_t tries; /* to map something */
+    int is_short;   /* no more could be mapped ahead: not tried again before a request */
     wh_growth_info info;
     pthread_t thread;
     int has_thread;
@@ -151,6 +152,7 @@ static uint32_t give(wh_heap *h, uint32_t n) {
     for (n = n != 0 ? allowed(r, first, n) : 0; n != 0; n /= 2) {
         const wh_status s = whi_reserve_map(h, first, first + n);
         g->info.status = s;
+        g->tries++;
         if (s == WH_OK) {
             h->plan.metadata_bytes = whi_reserve_metadata(r);
             post(r, first, n);
@@ -400,9 +402,9 @@ wh_status wh_heap_growth_poll(wh_heap *heap) {
         return WH_UNSUPPORTED;
     }
     (void)pthread_mutex_lock(&r->lock);
-    r->growth->info.status = WH_OK;
+    const uint64_t before = r->growth->tries;
     look(heap);
-    const wh_status s = (wh_status)r->growth->info.status;
+    const wh_status s = r->growth->tries != before ? (wh_status)r->growth->info.status : WH_OK;
     (void)pthread_mutex_unlock(&r->lock);
     return s;
 }

@@ -374,7 +374,7 @@ static void test_in_between(void **state) {
         context x;
         make(&x, seed, 0);
         uint64_t given = 0, random = seed;
-        start(&x, x.least + 80 * UNIT, 3 * UNIT, 2 * UNIT, 1000000, 0);
+        start(&x, x.least + 80 * UNIT, 3 * UNIT, 2 * UNIT, 50, 0);
         for (uint32_t turn = 0; turn < 6; turn++) {
             const uint64_t r = next_random(&random), before = mapped(&x);
             x.a.most = 1 + (uint32_t)(r % 12);
@@ -393,7 +393,7 @@ static void test_in_between(void **state) {
             default:
                 assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
                 check(&x);
-                start(&x, x.least + 80 * UNIT, 2 * UNIT, UNIT, 1000000, 0);
+                start(&x, x.least + 80 * UNIT, 2 * UNIT, UNIT, 50, 0);
             }
             check(&x);
             free_all(&x);

@@ -15,7 +15,8 @@
  *
  * I10     a unit that is mapped is posted, in the header's row, a lane's that publishes it, or in
  *         the pool. From the row to the pool it is in a take, which begins under the lock: so a
- *         search before NULL waits for it (oom.h X1)
+ *         search before NULL waits for it (oom.h X1). An event there ends older verdicts about runs
+ *         (X2), which may have been set before the take
  * X4      NULL for want of memory only if the host has said, to a request that was made during the
  *         call, that it has no more, nobody had taken less than all it had posted, and behind that
  *         a search has found nothing (X1, X2). NULL for want of time is counted: timed_out
@@ -128,9 +129,8 @@ WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard 
     uint32_t first = wh_load_u32_relaxed(&growing->first);
     if (left == 0) {
         const uint32_t rows = wh_load_u32_relaxed(&growing->rows);
-        uint64_t answer = wh_load_u64_system(&box->answer); /* P12 */
+        const uint64_t answer = wh_load_u64_system(&box->answer); /* P12 */
         if ((uint32_t)wh_load_u64_system(&box->posted) == rows) {
-            answer = WH_PLANT(tessera_p12_answer, answer, wh_load_u64_system(&box->answer));
             wh_store_u64_release(&growing->answer, answer); /* P13 */
             return 0;
         }
@@ -143,7 +143,8 @@ WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard 
         wh_store_u64_relaxed(&header->metadata_bytes, wh_load_u64_system(&row->metadata_bytes));
     }
     n = n < left ? n : left;
-    WH_PLANT(tessera_i10_take, wh_tessera_begin_take_(own), (void)0); /* I10, P13 */
+    WH_PLANT(tessera_i10_take, wh_tessera_begin_take_(own), (void)0);          /* I10, P13 */
+    WH_PLANT(tessera_i10_event, wh_add_u32_relaxed(&own->events, 1), (void)0); /* I10 */
     const uint32_t taken = wh_load_u32_relaxed(&growing->taken) + n;
     wh_store_u32_relaxed(&growing->first, first + WH_PLANT(tessera_i10_units, n, 0));
     wh_store_u32_relaxed(&growing->left, left - n);

@@ -403,10 +403,13 @@ WH_FN_LINKED(void *, wh_tessera_run_,
                 }
             }
             got = no_run ? 0 : got;
-            if (header->growth != NULL && wh_any(mask, is_owner && got == 0) &&
-                wh_tessera_grow_(g, mask, shard, its_chunks, is_owner && got == 0, &wish)) {
-                got = WH_TESSERA_WAIT; /* X4 */
+            const int wishes = is_owner && got == 0 && wish.over == 0;
+            if (header->growth != NULL && wh_any(mask, wishes)) {
+                const int more = wh_tessera_grow_(g, mask, shard, its_chunks, wishes, &wish);
                 fresh = 1;
+                if (more || WH_PLANT(tessera_x4_run, 1, 0)) { /* X4: also behind a refusal */
+                    got = WH_TESSERA_WAIT;
+                }
             }
         }
         if (is_owner) {
