@@ -341,6 +341,7 @@ static const fault faults[] = {
     {"tessera_p11_insert", "reserve-published", EVERYWHERE}, /* in the pool before they are ready */
     {"tessera_p11_sync", "reserve-published", EVERYWHERE},   /* ... for the lanes with it */
     {"tessera_p11_top", "reserve-grown", EVERYWHERE},        /* ... above what searches look at */
+    {"tessera_p12_lanes", "reserve-grown-runs", UNDER_TSAN},
     {"tessera_i10_take", "reserve-taken", EVERYWHERE}, /* units on their way that nobody knows of */
     {"tessera_i10_units", "reserve-grown", EVERYWHERE}, /* ... that two lanes take */
     {"tessera_x4_number", "reserve-grown", EVERYWHERE}, /* what the host has said to others */

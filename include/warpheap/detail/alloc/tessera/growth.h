@@ -22,11 +22,11 @@
  *         a search has found nothing (X1, X2). NULL for want of time is counted: timed_out
  *
  * P12     the host: map, then posted, release -> take_row_, acquire, both of system scope: units
- *         are there before lanes use them. Its answer comes behind what it has posted for it; lanes
- *         read the answer first. So with an answer and nothing posted behind it there was nothing
- * P13     take_row_: the take's begin, then unlock, release -> the lock, acquire, of who sees no
- *         units left; its store of `answer`, release -> the load of who waits, acquire, and then
- *         searches. (oom.h reads takes behind that)
+ *         are there before lanes use them; other lanes that put them into the pool: a sync. Its
+ * answer comes behind what it has posted for it; lanes read the answer first. So with an answer and
+ * nothing posted behind it there was nothing P13     take_row_: the take's begin, then unlock,
+ * release -> the lock, acquire, of who sees no units left; its store of `answer`, release -> the
+ * load of who waits, acquire, and then searches. (oom.h reads takes behind that)
  *
  * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
  *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its time
@@ -263,6 +263,7 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
     wish->count = wh_shfl_u32(mask, count, leader) + (row != 0);
     wish->over = waits ? over : wish->over;
     if (row != 0) {
+        WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
         wh_tessera_put_row_(g, mask, row);
         wh_syncwarp(mask);
         if (wh_lane_id() == leader) {
