@@ -328,6 +328,8 @@ static const workload workloads[] = {
     {"reserve-grown", grown, NULL, 3, 32, 2, 64, 256, .holds = 15, HEAP(1)},
     {"reserve-grown-runs", grown, NULL, 2, 8, 2, 64, 2048, .holds = 15, HEAP(1)},
     {"reserve-grown-stints", grown, NULL, 2, 8, 2, 64, 2048, .holds = 15, .stint = 16, HEAP(1)},
+    /* Into units whose words are mapped with them. */
+    {"reserve-grown-far", grown, NULL, 2, 32, 1, 64, 3072, .holds = 14, .may_fail = 1, HEAP(62)},
     {"reserve-taken", taken, NULL, 5, 1, 1, 64, 256, .holds = 1, HEAP(1)},
     {"reserve-taken-runs", taken, NULL, 4, 1, 1, 64, 2048, .holds = 1, HEAP(1)},
     {.name = NULL},
@@ -341,7 +343,7 @@ static const fault faults[] = {
     {"tessera_p11_insert", "reserve-published", EVERYWHERE}, /* in the pool before they are ready */
     {"tessera_p11_sync", "reserve-published", EVERYWHERE},   /* ... for the lanes with it */
     {"tessera_p11_top", "reserve-grown", EVERYWHERE},        /* ... above what searches look at */
-    {"tessera_p12_lanes", "reserve-grown-runs", UNDER_TSAN},
+    {"tessera_p12_lanes", "reserve-grown-far", UNDER_TSAN},
     {"tessera_i10_take", "reserve-taken", EVERYWHERE}, /* units on their way that nobody knows of */
     {"tessera_i10_units", "reserve-grown", EVERYWHERE}, /* ... that two lanes take */
     {"tessera_x4_number", "reserve-grown", EVERYWHERE}, /* what the host has said to others */
