@@ -73,16 +73,22 @@ static void unit_is_there(whi_reserve *r, whi_growth *g) {
     }
 }
 
-void whi_growth_taken(whi_reserve *r) {
+static void note_taken(whi_reserve *r) {
     whi_growth *g = r->growth;
-    if (g == NULL) {
-        return;
-    }
     const uint64_t taken = load(&g->box->taken);
     for (uint32_t k = (uint32_t)g->known_taken; k != (uint32_t)taken; k++) {
         unit_is_there(r, g);
     }
     __atomic_store_n(&g->known_taken, taken, __ATOMIC_RELAXED);
+}
+
+void whi_growth_taken(const wh_heap *h) {
+    whi_reserve *r = h->reserve;
+    (void)pthread_mutex_lock(&r->lock);
+    if (r->growth != NULL) {
+        note_taken(r);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 /* --- more --------------------------------------------------------------------------------------
@@ -189,7 +195,7 @@ static void look(wh_heap *h) {
     whi_reserve *r = h->reserve;
     whi_growth *g = r->growth;
     const uint64_t asked = load(&g->box->asked);
-    whi_growth_taken(r); /* who asks has stored that before */
+    note_taken(r); /* who asks has stored that before */
     if (asked >> 32 != g->known_answered) {
         answer(h, asked);
     }
@@ -246,7 +252,7 @@ void whi_growth_pause(wh_heap *h) {
     if (g == NULL) {
         return;
     }
-    whi_growth_taken(r);
+    note_taken(r);
     for (uint32_t u = 0; u < r->plan.n_units && not_taken(g) != 0; u++) {
         if (r->units[u] == POSTED) {
             r->units[u] = SPARE;
@@ -283,7 +289,7 @@ static void drop(wh_heap *h) {
 }
 
 void whi_growth_destroy(wh_heap *h) {
-    if (h->reserve->growth != NULL) {
+    if (h->reserve != NULL && h->reserve->growth != NULL) {
         join(h->reserve->growth);
         drop(h);
     }
@@ -422,7 +428,7 @@ wh_status wh_heap_growth_get_info_sized(wh_heap *heap, wh_growth_info *info, siz
     if (r != NULL) {
         (void)pthread_mutex_lock(&r->lock);
         if (r->growth != NULL) {
-            whi_growth_taken(r);
+            note_taken(r);
             all = r->growth->info;
             all.max_bytes = r->growth->max_bytes;
             all.ahead_bytes = not_taken(r->growth) * r->plan.unit_bytes;

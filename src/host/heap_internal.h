@@ -51,6 +51,12 @@ wh_status whi_reserve_min_bytes(const whi_alloc_ops *ops, wh_device *device, uin
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes);
 wh_status whi_reserve_destroy(wh_heap *h);
 
+/* growth.c, of a heap that grows while kernels run; else they do nothing. destroy: ends that, after
+ * the last kernel. taken: what kernels have taken so far is the heap's, as whi_reserve_look sees
+ * it. */
+void whi_growth_destroy(wh_heap *h);
+void whi_growth_taken(const wh_heap *h);
+
 /* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
  * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that
  * can be had; their contents are yet to come, and restored tells the heap that they are there. */

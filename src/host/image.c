@@ -64,6 +64,7 @@ wh_status whi_image_take(whi_image *im, wh_heap *h) {
     }
     TRY(make_room(im));
     if (h->reserve != NULL) {
+        whi_growth_taken(h);
         whi_reserve_look(h, &f->plan, im->units);
     }
     return find_live(im, h);

@@ -225,7 +225,7 @@ wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us) {
 /* --- extend ---------------------------------------------------------------------------------- */
 
 /* n more units, holes first. */
-static wh_status extend_by(wh_heap *h, uint64_t n) {
+wh_status whi_reserve_extend(wh_heap *h, uint64_t n) {
     whi_reserve *r = h->reserve;
     if (n > r->plan.n_units - r->n_there) {
         return whi_refuse(
@@ -312,96 +312,15 @@ static wh_status trim_to(wh_heap *h, uint64_t keep) {
     return s == WH_OK ? drop_spare(h, keep) : s;
 }
 
-/* --- the calls -------------------------------------------------------------------------------- */
-
-static wh_status refuse_plain(const wh_heap *heap) {
-    return (heap->info->caps & WH_CAP_RESERVE) == 0
-               ? whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space",
-                            heap->info->name)
-               : whi_refuse(WH_UNSUPPORTED, "the heap was created without reserve_bytes: it has "
-                                            "no address space to extend into");
-}
-
-wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
-    whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
-    (void)pthread_mutex_lock(&r->lock);
-    wh_status s = wh_device_sync(heap->device);
-    const uint64_t unit = r->plan.unit_bytes;
-    const uint64_t n = bytes / unit + (bytes % unit != 0);
-    if (s == WH_OK && n != 0) {
-        whi_growth_pause(heap);
-        s = extend_by(heap, n);
-        const wh_status last = whi_growth_resume(heap);
-        s = s == WH_OK ? last : s;
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return s;
-}
-
-wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back) {
-    if (given_back != NULL) {
-        *given_back = 0;
-    }
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
-    whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
-    (void)pthread_mutex_lock(&r->lock);
-    uint64_t before = whi_reserve_mapped(r);
-    wh_status s = wh_device_sync(heap->device);
-    if (s == WH_OK && before > keep_bytes) {
-        whi_growth_pause(heap);
-        s = trim_to(heap, keep_bytes);
-        const wh_status sides =
-            drop_sides(heap, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep_bytes);
-        s = s == WH_OK ? sides : s;
-        /* What could not be unmapped is the heap's again. */
-        const wh_status last = publish(heap, 0, r->top);
-        s = s == WH_OK ? last : s;
-        before -= whi_reserve_mapped(r);
-        if (given_back != NULL) {
-            *given_back = before;
-        }
-        const wh_status more = whi_growth_resume(heap);
-        s = s == WH_OK ? more : s;
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return s;
-}
-
-wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserved,
-                         uint64_t *granule) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_reserve *r = heap->reserve;
-    if (r != NULL) {
-        (void)pthread_mutex_lock(&r->lock);
-    }
-    if (mapped != NULL) {
-        *mapped = r != NULL ? whi_reserve_mapped(r) : heap->bytes;
-    }
-    if (reserved != NULL) {
-        *reserved = heap->bytes;
-    }
-    if (granule != NULL) {
-        *granule = r != NULL ? r->plan.unit_bytes : 0;
-    }
-    if (r != NULL) {
-        (void)pthread_mutex_unlock(&r->lock);
-    }
-    return WH_OK;
+wh_status whi_reserve_trim(wh_heap *h, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    wh_status s = trim_to(h, keep);
+    const wh_status sides =
+        drop_sides(h, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep);
+    s = s == WH_OK ? sides : s;
+    /* What could not be unmapped is the heap's again. */
+    const wh_status last = publish(h, 0, r->top);
+    return s == WH_OK ? last : s;
 }
 
 /* --- create and destroy ---------------------------------------------------------------------- */
@@ -469,7 +388,7 @@ static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
     TRY(run_step(h, WH_RESERVE_OPEN, 0, 0, p->init_items));
     const wh_launch l = whi_heap_launch(h, p->init_items, NULL);
     TRY(h->ops->init(&l, h->handle));
-    return extend_by(h, units_for(p, mapped));
+    return whi_reserve_extend(h, units_for(p, mapped));
 }
 
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
@@ -507,7 +426,6 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
 void whi_reserve_look(const wh_heap *h, wh_reserve_plan *plan, uint64_t *units) {
     whi_reserve *r = h->reserve;
     (void)pthread_mutex_lock(&r->lock);
-    whi_growth_taken(r);
     *plan = r->plan;
     for (uint32_t u = 0; units != NULL && u < r->plan.n_units; u++) {
         units[u / 64] |= (uint64_t)(r->units[u] == THERE) << u % 64;
@@ -565,7 +483,6 @@ wh_status whi_reserve_destroy(wh_heap *h) {
     whi_reserve *r = h->reserve;
     const whi_device_ops *ops = h->device->ops;
     wh_status s = WH_OK;
-    whi_growth_destroy(h);
     for (uint32_t u = 0; r->units != NULL && u < r->plan.n_units && r->n_mapped != 0; u++) {
         const wh_status its = r->units[u] != ABSENT ? unmap_unit(h, u) : WH_OK;
         s = s == WH_OK ? its : s;

@@ -38,13 +38,14 @@ wh_status whi_reserve_publish(wh_heap *h);
 /* Lanes ask this box from now on; NULL: none. Waits for the kernel. */
 wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us);
 
+/* n more units, holes first; units without a block go, down to `keep` bytes mapped. On a quiet heap
+ * that does not grow meanwhile. */
+wh_status whi_reserve_extend(wh_heap *h, uint64_t n);
+wh_status whi_reserve_trim(wh_heap *h, uint64_t keep);
+
 /* growth.c, with the lock held, on a quiet heap. pause: what is POSTED becomes SPARE, and nothing
- * is asked or answered until resume. taken: what lanes have taken so far is THERE. All do nothing
- * if the heap does not grow. */
+ * is asked or answered until resume. Both do nothing if the heap does not grow. */
 void whi_growth_pause(wh_heap *h);
 wh_status whi_growth_resume(wh_heap *h);
-void whi_growth_taken(whi_reserve *r);
-/* Without the lock, after the last kernel. */
-void whi_growth_destroy(wh_heap *h);
 
 #endif

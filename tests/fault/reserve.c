@@ -229,16 +229,19 @@ WH_KERNEL(grow_beside, workload_args, a) {
 }
 
 /* The last unit is long on its way, with lane 1. The others, who have seen the heap full before,
- * wait for it: the host has no more. */
+ * wait for it: the host has no more. kinds: they may have begun to wait before. */
 WH_FN void take_last(workload_args a, uint32_t *stage) {
     wh_tessera_header *header = wh_tessera_header_(a.heap.core);
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
     uint64_t row = 0;
-    while (row == 0) {
-        uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1;
-        (void)wh_tessera_look_for_host_(header, own, 1, &number, &row);
+    uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1, over = 0;
+    while (row == 0 && over == 0) {
+        over = wh_tessera_look_for_host_(header, own, 1, &number, &row);
         wh_backoff(2);
+    }
+    if (row == 0) { /* one of the others has it */
+        return;
     }
     wh_store_u32_relaxed(&stage[1], 1);
     for (uint32_t k = a.seed * 37 % 101 * 4; k != 0; k--) {
@@ -252,17 +255,19 @@ WH_KERNEL(wait_for_last, workload_args, a) {
     uint32_t *const stage = a.semaphore;
     const uint32_t others = wh_grid_blocks() - 2;
     if (wh_block_id() == 0) {
-        play_host(stage, 2 * others);
+        play_host(stage, 2 * others + 1);
     } else if (wh_block_id() == 1) {
-        while (wh_load_u32_acquire(stage) != others) {
+        while (wh_load_u32_acquire(stage) < others) {
             wh_backoff(4);
         }
         back.refuses = 0;
         take_last(a, stage);
+        wh_add_u32_release(stage, 1);
     } else {
         void *all = use_up(a);
+        back.refuses = back.refuses && a.kinds == 0;
         wh_add_u32_release(stage, 1);
-        while (wh_load_u32_relaxed(&stage[1]) == 0) {
+        while (a.kinds == 0 && wh_load_u32_relaxed(&stage[1]) == 0) {
             wh_backoff(2);
         }
         void *p = wh_malloc(a.heap, a.most);
@@ -327,10 +332,10 @@ static const workload workloads[] = {
     /* 2 warps, 4 blocks a lane: 64 chunks are 16 units. */
     {"reserve-grown", grown, NULL, 3, 32, 2, 64, 256, .holds = 15, HEAP(1)},
     {"reserve-grown-runs", grown, NULL, 2, 8, 2, 64, 2048, .holds = 15, HEAP(1)},
-    {"reserve-grown-stints", grown, NULL, 2, 8, 2, 64, 2048, .holds = 15, .stint = 16, HEAP(1)},
     /* Into units whose words are mapped with them. */
     {"reserve-grown-far", grown, NULL, 2, 32, 1, 64, 3072, .holds = 14, .may_fail = 1, HEAP(62)},
     {"reserve-taken", taken, NULL, 5, 1, 1, 64, 256, .holds = 1, HEAP(1)},
+    {"reserve-taken-beside", taken, NULL, 3, 1, 1, 64, 2048, .holds = 1, .kinds = 1, HEAP(1)},
     {"reserve-taken-runs", taken, NULL, 4, 1, 1, 64, 2048, .holds = 1, HEAP(1)},
     {.name = NULL},
 };
@@ -348,7 +353,7 @@ static const fault faults[] = {
     {"tessera_i10_units", "reserve-grown", EVERYWHERE}, /* ... that two lanes take */
     {"tessera_x4_number", "reserve-grown", EVERYWHERE}, /* what the host has said to others */
     {"tessera_i10_event", "reserve-taken-runs", EVERYWHERE},
-    {"tessera_x4_run", "reserve-grown-stints",
+    {"tessera_x4_run", "reserve-taken-beside",
      EVERYWHERE}, /* ... and others have given back since */
     {NULL, NULL, EVERYWHERE},
 };

@@ -307,8 +307,8 @@ static wh_status ask_and_answer(wh_device *d, wh_heap **heap, int *refused) {
         s = wh_heap_growth_poll(*heap);
         assert_int_equal(wh_heap_extent(*heap, &after, NULL, NULL), WH_OK);
         assert_int_equal(box->answer >> 32, k);
-        const uint64_t more = k == 4 ? 0 : granule * (k == 3 ? 1 : 2);
-        if (s != WH_OK || after != before + more) { /* fewer have been mapped, or none */
+        const uint64_t more = granule * (k < 3 ? 2 : 4 - k); /* 2, 2, 1, 0 */
+        if (s != WH_OK || after != before + more) {          /* fewer have been mapped, or none */
             assert_int_equal((uint32_t)box->answer, after == before);
             *refused += after == before;
             return WH_OUT_OF_MEMORY;

@@ -30,8 +30,8 @@ typedef struct fill_args {
 
 /* Blocks from 1 on, until NULL or `most` of them; each verified while the next one comes. */
 static inline uint64_t size_of(const fill_args *a, uint64_t i, uint32_t k) {
-    const uint64_t h = (i * 40503u + k * 2654435761u + a->seed) * 0x9e3779b97f4a7c15u;
-    return a->bytes != 0 ? a->bytes : 16 + (h >> 40) % ((2 * UNIT) >> (h >> 20) % 9) / 8 * 8;
+    const uint32_t h = wh_spread32((uint32_t)i * 100000u + k + a->seed);
+    return a->bytes != 0 ? a->bytes : 16 + (h >> 8) % ((2 * UNIT) >> h % 9) / 8 * 8;
 }
 
 WH_FN void work(const fill_args *a, uint64_t i) {

@@ -23,10 +23,11 @@
  *
  * P12     the host: map, then posted, release -> take_row_, acquire, both of system scope: units
  *         are there before lanes use them; other lanes that put them into the pool: a sync. Its
- * answer comes behind what it has posted for it; lanes read the answer first. So with an answer and
- * nothing posted behind it there was nothing P13     take_row_: the take's begin, then unlock,
- * release -> the lock, acquire, of who sees no units left; its store of `answer`, release -> the
- * load of who waits, acquire, and then searches. (oom.h reads takes behind that)
+ *         answer comes behind what it has posted for it, and lanes read the answer first: so an
+ *         answer and nothing posted means that there was nothing
+ * P13     take_row_: the take begins, then unlock, release -> the lock, acquire, of who sees no
+ *         units left; its store of `answer`, release -> the load of who waits, acquire, which then
+ *         searches (oom.h reads takes behind that)
  *
  * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
  *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its time

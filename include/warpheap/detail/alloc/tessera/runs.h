@@ -313,6 +313,26 @@ WH_FN uint32_t wh_tessera_next_runs_(wh_tessera_core g, wh_group group, uint32_t
     return run;
 }
 
+/* The same in a take, with tags: the caller's run, or NULL. All lanes of the group. */
+WH_FN void *wh_tessera_try_runs_(const wh_tessera_core *g, wh_tessera_shard *own, wh_group group,
+                                 uint32_t keep) {
+    if (wh_group_leads(group)) {
+        wh_tessera_begin_take_(own);
+    }
+    wh_syncwarp(group.lanes); /* P4 */
+    const uint32_t run = wh_tessera_next_runs_(*g, group, keep);
+    if (group.lanes == WH_FULL_WARP) {
+        wh_tessera_tag_runs_(*g, run, keep);
+    } else if (run != g->n_chunks) {
+        (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
+    }
+    wh_syncwarp(group.lanes);
+    if (wh_group_leads(group)) {
+        wh_tessera_end_take_(own);
+    }
+    return run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
+}
+
 /* Requests of more than a chunk, or for an alignment of more. c: the large class of a request that
  * has found no slot, which NULL then speaks of, too; or NO_CLASS. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places behind the last
@@ -335,21 +355,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     }
     const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     if (need && extra == 0) {
-        if (wh_group_leads(group)) {
-            wh_tessera_begin_take_(own);
-        }
-        wh_syncwarp(group.lanes); /* P4 */
-        const uint32_t run = wh_tessera_next_runs_(*g, group, (uint32_t)keep);
-        if (group.lanes == WH_FULL_WARP) {
-            wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
-        } else if (run != g->n_chunks) {
-            (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
-        }
-        p = run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
-        wh_syncwarp(group.lanes);
-        if (wh_group_leads(group)) {
-            wh_tessera_end_take_(own);
-        }
+        p = wh_tessera_try_runs_(g, own, group, (uint32_t)keep);
     }
     need = need && p == NULL;
     /* The others one by one: in the pool; what is not there only the holder of the lock may ask
