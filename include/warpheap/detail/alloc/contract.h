@@ -125,8 +125,7 @@ typedef struct wh_reserve_plan {
 #define WH_RESERVE_SURVEY 4u   /* to `bits`: units that hold no block */
 #define WH_RESERVE_WITHDRAW 5u /* units that hold none are the heap's no more */
 #define WH_RESERVE_CLEAN 6u    /* nothing leads to absent units any more */
-#define WH_RESERVE_GROWTH 7u /* lanes ask the box at `bits` for memory, and wait n µs; NULL: none \
-                              */
+#define WH_RESERVE_GROWTH 7u   /* lanes ask the box at `bits`, and wait n us; NULL: they do not */
 typedef struct wh_reserve_step {
     uint64_t *bits;
     uint64_t mapped_bytes, metadata_bytes; /* of all that is mapped */
