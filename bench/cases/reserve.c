@@ -4,6 +4,8 @@
  *   trim-empty    gives them back, while no block lives
  *   trim          after random frees: what it gives back, beside what granules allow at best
  *   plain-malloc, plain-free, malloc, free   of a plain heap and of a reserved one
+ *   grow-wait, grow-ahead, grow-fill   growth while a kernel runs: mallocs that wait for the host;
+ *                 mallocs that take what is mapped ahead; one kernel that fills the heap
  * Only tessera reserves address space. The case is made whole: it takes seconds. */
 #include <stdlib.h>
 #include <string.h>
@@ -264,6 +266,109 @@ static wh_status rounds(whi_bench *b, uint64_t bytes, whi_bench_blocks blocks) {
     return WH_OK;
 }
 
+/* --- growth while a kernel runs -----------------------------------------------------------------
+ */
+
+/* A heap that has an eighth of `bytes`, and grows to that. On the simulated device there is no
+ * thread, whose time would be another one each time: all is ahead. */
+static wh_status open_growing(whi_bench *b, uint64_t bytes, uint64_t step, uint64_t ahead) {
+    wh_growth_options o;
+    memset(&o, 0, sizeof o);
+    o.max_bytes = bytes;
+    o.step_bytes = step;
+    o.ahead_bytes = b->on_sim ? bytes : ahead;
+    o.wait_us = 1000000;
+    o.no_thread = b->on_sim != 0;
+    WHI_BENCH_TRY(open_heap(b, bytes / 8, MORE * bytes));
+    return whi_bench_check(b, wh_heap_growth_start(b->heap, &o), "growth");
+}
+
+static int longer(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Of n mallocs of one thread the longest, as many as have grown the heap. */
+static wh_status waits_of(whi_bench_plan *p, uint32_t *times, uint64_t n, uint64_t grown,
+                          whi_bench_row *row) {
+    whi_bench *b = p->b;
+    whi_bench_series series;
+    wh_bench_counts counts;
+    memset(&series, 0, sizeof series);
+    WHI_BENCH_TRY(whi_bench_launch(p, b->ledger_kernels->malloc_timed, 1));
+    WHI_BENCH_TRY(whi_bench_verify(p, WHI_BENCH_PLACES, &counts));
+    series.bad = counts.bad;
+    series.failed = counts.failed;
+    WHI_BENCH_TRY(whi_bench_check(
+        b, wh_device_copy_out(b->device, times, p->call.sizes, n * sizeof *times), "times"));
+    wh_growth_info info;
+    memset(&info, 0, sizeof info);
+    WHI_BENCH_TRY(whi_bench_check(b, wh_heap_growth_get_info(b->heap, &info), "growth"));
+    const uint64_t count = grown != 0 ? grown : info.requests;
+    qsort(times, n, sizeof *times, longer);
+    for (uint64_t k = 0; k < count && k < n && series.n < WH_BENCH_MAX_REPS; k++) {
+        whi_bench_add_sample(&series, times[k] / 1e3);
+    }
+    whi_bench_add_value(row, "requests", (double)info.requests, 0);
+    whi_bench_add_value(row, "us_of_others", times[n / 2] / 1e3, 3);
+    return whi_bench_emit(b, row, &series);
+}
+
+/* Blocks of half a granule, so that every other malloc takes one that is ahead. */
+static wh_status grow_waits(whi_bench *b, uint64_t bytes, uint64_t step, int is_ahead) {
+    uint64_t granule = 0;
+    whi_bench_plan p;
+    WHI_BENCH_TRY(open_growing(b, bytes, step, is_ahead ? 4 * step : 1));
+    (void)wh_heap_extent(b->heap, NULL, NULL, &granule);
+    const uint64_t n = bytes / granule * 3 / 2;
+    WHI_BENCH_TRY(
+        whi_bench_begin(b, &p, b->heap_bytes, (whi_bench_blocks){n, granule / 2, granule / 2}));
+    whi_bench_aim(&p, (whi_bench_blocks){n, granule / 2, granule / 2});
+    whi_bench_row row = whi_bench_row_of(&p, "cold", is_ahead ? "grow-ahead" : "grow-wait");
+    row.threads = row.ops = 1;
+    const uint64_t grown = is_ahead ? n / 2 - n / 12 : 0; /* an eighth of the heap was there */
+    uint32_t *times = malloc(n * sizeof *times);
+    void *sizes = NULL;
+    wh_status s =
+        times != NULL ? wh_device_alloc(b->device, &sizes, n * sizeof *times) : WH_OUT_OF_MEMORY;
+    p.call.sizes = sizes;
+    s = whi_bench_check(b, s, "times");
+    s = s == WH_OK ? waits_of(&p, times, n, grown, &row) : s;
+    (void)wh_device_free(b->device, sizes);
+    free(times);
+    return s;
+}
+
+/* One kernel fills the heap, to 95 %. The floor: where all is mapped from the start. */
+static wh_status grow_fill(whi_bench *b, uint64_t bytes, uint64_t step, uint64_t size) {
+    const whi_bench_blocks blocks = {(uint64_t)((double)bytes * 0.95 / (double)size), size, size};
+    double floor_us = 0;
+    for (int grows = 0; grows < 2; grows++) {
+        whi_bench_plan p;
+        wh_bench_counts counts;
+        WHI_BENCH_TRY(grows ? open_growing(b, bytes, step, 4 * step)
+                            : open_heap(b, bytes, MORE * bytes));
+        WHI_BENCH_TRY(whi_bench_begin(b, &p, b->heap_bytes, blocks));
+        whi_bench_aim(&p, blocks);
+        whi_bench_row row = whi_bench_row_of(&p, "cold", "grow-fill");
+        WHI_BENCH_TRY(whi_bench_time(&p, b->kernels->malloc_single, blocks.n, &p.mallocs));
+        WHI_BENCH_TRY(whi_bench_verify(&p, WHI_BENCH_CONTENTS | WHI_BENCH_PLACES, &counts));
+        whi_bench_count(&p, &counts, 1);
+        row.us_null = floor_us;
+        floor_us = p.mallocs.us[0];
+        WHI_BENCH_TRY(grows ? whi_bench_emit(b, &row, &p.mallocs) : WH_OK);
+    }
+    return WH_OK;
+}
+
+static wh_status growth(whi_bench *b, uint64_t bytes) {
+    const uint64_t step = bytes / 32;
+    whi_bench_progress(b, step, 1);
+    WHI_BENCH_TRY(b->on_sim ? WH_OK : grow_waits(b, bytes, step, 0));
+    WHI_BENCH_TRY(grow_waits(b, bytes, step, 1));
+    return grow_fill(b, bytes, step, 4096);
+}
+
 /* --- the case --------------------------------------------------------------------------------- */
 
 static wh_status run(whi_bench *b, uint64_t bytes) {
@@ -285,6 +390,7 @@ static wh_status run(whi_bench *b, uint64_t bytes) {
             WHI_BENCH_TRY(trims(b, bytes, blocks.v[i]));
         }
     }
+    WHI_BENCH_TRY(growth(b, bytes));
     for (size_t i = 0; i < sizes.n; i++) {
         for (size_t k = 0; k < threads.n && sizes.v[i] <= bytes / 8; k++) {
             WHI_BENCH_TRY(

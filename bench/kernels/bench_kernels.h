@@ -134,6 +134,8 @@ typedef struct wh_bench_ledger_kernels {
     wh_bench_launcher split;  /* see wh_bench_call.keep */
     wh_bench_launcher probe;  /* ptrs[i] = malloc(lo + i * step), sizes[i] = usable_size */
     wh_bench_launcher survey, fill, check, claim; /* as above, by sizes */
+    wh_bench_launcher malloc_timed; /* one thread: ptrs[i] = malloc(lo), which it writes to,
+                                       sizes[i] = ns of both */
 } wh_bench_ledger_kernels;
 
 /* Kernels of the cases server, cells, slabhash and fill-log. A block of the first two has one tag

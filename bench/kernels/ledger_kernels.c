@@ -152,6 +152,19 @@ WH_KERNEL(k_claim, ledger_args, a) {
     }
 }
 
+WH_KERNEL(k_malloc_timed, ledger_args, a) {
+    for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
+        const uint64_t start = wh_time_ns();
+        uint64_t *p = (uint64_t *)wh_malloc(a.heap, (size_t)a.lo);
+        if (p != NULL) {
+            wh_store_u64_relaxed(p, i);
+            (void)wh_fetch_add_u64_acq_rel(p, 1); /* it is there */
+        }
+        a.sizes[i] = (uint32_t)(wh_time_ns() - start);
+        a.ptrs[i] = p;
+    }
+}
+
 #define LAUNCHER(name)                                                          \
     static wh_status name(const wh_launch *launch, const wh_bench_call *call) { \
         ledger_args a;                                                          \
@@ -184,5 +197,7 @@ LAUNCHER(survey)
 LAUNCHER(fill)
 LAUNCHER(check)
 LAUNCHER(claim)
+LAUNCHER(malloc_timed)
 
-WH_TABLE(wh_bench_ledger_kernels) = {record, split, probe, survey, fill, check, claim};
+WH_TABLE(wh_bench_ledger_kernels) = {record, split, probe, survey,
+                                     fill,   check, claim, malloc_timed};

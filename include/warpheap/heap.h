@@ -142,6 +142,64 @@ wh_status wh_heap_reset_async(wh_heap *heap, void *stream);
 wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes);
 wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back);
 
+/* Growth while kernels run, of a heap that was created with reserve_bytes. A malloc that finds the
+ * heap full asks the host for more and waits for it; a thread of the library maps memory, and
+ * malloc goes on. Blocks, pointers and handles stay as they are. Where this is not on, malloc is as
+ * without it. docs/tessera/reserve.md has more.
+ *
+ * New fields come at the end. Zero means the default everywhere. */
+typedef struct wh_growth_options {
+    uint64_t struct_bytes; /* sizeof this struct; 0: what the calling code's headers say */
+    uint64_t max_bytes;    /* how much may be mapped, metadata included; 0: reserve_bytes */
+    uint64_t step_bytes;   /* what is mapped at a time, in whole granules; 0: 64 MiB */
+    uint64_t ahead_bytes;  /* what is kept mapped ahead of need: malloc takes it without waiting.
+                              0: as much as step_bytes; less than a granule: nothing */
+    uint32_t wait_us;      /* how long a malloc waits for the host, in microseconds, at most 1e9; 0:
+                              10 000. The simulated device: so many thousand steps */
+    uint32_t no_thread;    /* 1: the program calls wh_heap_growth_poll instead */
+} wh_growth_options;
+
+typedef struct wh_growth_info {
+    uint64_t struct_bytes; /* filled in: sizeof this struct */
+    uint64_t mapped_bytes; /* metadata included, and ahead_bytes */
+    uint64_t ahead_bytes;  /* mapped, and not taken by any malloc so far */
+    uint64_t max_bytes;
+    uint64_t requests; /* that mallocs have made since start: each waited for */
+    uint64_t refused;  /* of these, those for which there was no memory */
+    uint32_t status;   /* a wh_status: of the last attempt to map something */
+    uint32_t unused;
+} wh_growth_info;
+
+/* start: from now on the heap grows; options NULL: the defaults. stop: it does so no more; what is
+ * mapped ahead becomes the heap's. Both want a heap that no kernel uses, and wait for all work of
+ * the device; destroy stops, too. Errors: UNSUPPORTED (a heap without reserve_bytes, or a device
+ * without memory that both sides see), BAD_ARGUMENT (it grows already), OUT_OF_MEMORY,
+ * DEVICE_ERROR.
+ *
+ * malloc then returns NULL for two reasons: the card is full, or max_bytes has been reached, and a
+ * search behind that answer has found nothing; or the host did not answer within wait_us. That is
+ * counted, too: wh_stats.timed_out.
+ *
+ * poll: for programs with a loop of their own, no_thread: answers what mallocs have asked, and maps
+ * ahead. It waits for no kernel, and for the lock of extend and trim alone. By any host thread,
+ * also beside the thread of the library. Returns OK, UNSUPPORTED where growth has not been started,
+ * or why nothing could be mapped: OUT_OF_MEMORY, DEVICE_ERROR.
+ *
+ * extend and trim between launches work as ever. What is mapped ahead counts as mapped; trim gives
+ * it back, too, and then it is mapped again. While kernels run there is no trim.
+ * Cost: docs/tessera/reserve.md. The thread looks at words of its own memory: all the time while
+ * there is something to do, else about every 70 microseconds. */
+wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *options, size_t bytes);
+wh_status wh_heap_growth_stop(wh_heap *heap);
+wh_status wh_heap_growth_poll(wh_heap *heap);
+wh_status wh_heap_growth_get_info_sized(wh_heap *heap, wh_growth_info *info, size_t bytes);
+static inline wh_status wh_heap_growth_start(wh_heap *heap, const wh_growth_options *options) {
+    return wh_heap_growth_start_sized(heap, options, sizeof *options);
+}
+static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *info) {
+    return wh_heap_growth_get_info_sized(heap, info, sizeof *info);
+}
+
 /* What a heap has of the device: bytes mapped, metadata included, bytes of addresses reserved, and
  * bytes of a granule. Of a heap without reserve_bytes the first two are its bytes, the last 0. Each
  * may be NULL. Waits for nothing but an extend or trim of another thread. */

@@ -172,6 +172,10 @@ typedef uint32_t wh_mask;
  *                      what is loaded next; between stores of which the second must
  *                      not be seen without the first. Acquires and releases
  *
+ * Of memory that the host and the device both see while lanes run, device and host scope:
+ * wh_load_u64_system(p)      acquire
+ * wh_store_u64_system(p, v)  release
+ *
  * Else order sits on the operation. ThreadSanitizer takes no notice of wh_fence; the simulated
  * device does where its memory is weak (docs/SIMULATOR.md).
  */
@@ -180,6 +184,8 @@ typedef uint32_t wh_mask;
  * void     wh_backoff(uint32_t attempt)  give way inside a wait loop; sleeps
  *                                        longer as attempt grows (bounded)
  * uint64_t wh_clock()                    cycles of this SM, or simulator steps
+ * uint64_t wh_time_ns()                  nanoseconds, alike on all SMs, in steps of up to a
+ *                                        microsecond; of the simulator a step counts as one
  */
 
 /* --- bits: host and device -----------------------------------------------------------

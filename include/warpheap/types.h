@@ -49,8 +49,9 @@ const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
- * wh_heap_handle, wh_heap_grow, wh_heap_extend, wh_heap_trim, calls of graph.h and its fellows,
- * ops.h, kdtree.h or checkpoint.h: why it failed and what to do about it; "" if it succeeded, or
+ * wh_heap_handle, wh_heap_grow, wh_heap_extend, wh_heap_trim, wh_heap_growth_start,
+ * wh_heap_growth_stop, calls of graph.h and its fellows, ops.h, kdtree.h or checkpoint.h: why it
+ * failed and what to do about it; "" if it succeeded, or
  * the status says all, or it is DEVICE_ERROR, of which wh_device_error_text has the line. Likewise,
  * where such a thing came after it, about a launch that was refused and a device call made on the
  * host. Never NULL; the text changes with the thread's next such call. */
@@ -128,7 +129,8 @@ typedef struct wh_stats {
     uint64_t mallocs;      /* blocks handed out since create or reset, and given back. Need */
     uint64_t frees;        /* the option track_totals */
     uint32_t n_classes;
-    uint32_t unused;
+    uint32_t timed_out; /* of `failed`: those that waited for growth (heap.h) to the end of their
+                           time. So many may have found memory if they had waited longer */
     wh_class_stats classes[WH_STATS_CLASSES];
 } wh_stats;
 

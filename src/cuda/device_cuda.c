@@ -367,6 +367,25 @@ static wh_status release_addresses(wh_device *d, void *p, uint64_t bytes) {
     return s;
 }
 
+/* Of all devices, since a host thread may have made another one current. */
+static wh_status host_alloc(wh_device *d, void **p, uint64_t bytes) {
+    *p = NULL;
+    ON_DEVICE(d, "cudaHostAlloc",
+              cudaHostAlloc(p, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
+}
+
+static wh_status host_free(wh_device *d, void *p) {
+    ON_DEVICE(d, "cudaFreeHost", cudaFreeHost(p));
+}
+
+/* The driver's calls want a current context, which this makes the device's. */
+static wh_status use_thread(wh_device *d) {
+    size_t left = 0, all = 0;
+    cudaError_t e = cudaSetDevice(d->info.ordinal);
+    e = e == cudaSuccess ? cudaMemGetInfo(&left, &all) : e;
+    return note(d, e, "cudaSetDevice");
+}
+
 /* --- time ------------------------------------------------------------------------------------ */
 
 static wh_status timer_begin(wh_device *d) {
@@ -421,6 +440,9 @@ static const whi_device_ops ops = {
     .map = map,
     .unmap = unmap,
     .release = release_addresses,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .use_thread = use_thread,
 };
 
 /* Why no GPU was counted. */

@@ -50,6 +50,11 @@ typedef struct whi_device_ops {
     wh_status (*map)(wh_device *d, void *at, uint64_t bytes, uint64_t piece);
     wh_status (*unmap)(wh_device *d, void *at, uint64_t bytes, uint64_t piece);
     wh_status (*release)(wh_device *d, void *p, uint64_t bytes);
+    /* Memory of the host that kernels see at the same address while they run. */
+    wh_status (*host_alloc)(wh_device *d, void **p, uint64_t bytes);
+    wh_status (*host_free)(wh_device *d, void *p);
+    /* The calling thread, which has done nothing with the device before, is going to call map. */
+    wh_status (*use_thread)(wh_device *d);
 } whi_device_ops;
 
 struct wh_device {

@@ -289,6 +289,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
         }
         const wh_status last = wh_stream_sync(d, stream);
         s = s == WH_OK ? last : s;
+        whi_growth_destroy(heap);
         if (heap->reserve != NULL) { /* unmapping waits for nobody */
             const wh_status more = whi_reserve_destroy(heap);
             s = s == WH_OK ? more : s;

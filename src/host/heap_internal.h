@@ -67,6 +67,12 @@ wh_status whi_reserve_destroy(wh_heap *h);
 void whi_reserve_lock(const wh_heap *h);
 void whi_reserve_unlock(const wh_heap *h);
 
+/* growth.c, of a heap that grows while kernels run; else they do nothing. destroy: ends that, after
+ * the last kernel. taken: what kernels have taken so far is the heap's, as whi_reserve_look sees
+ * it. */
+void whi_growth_destroy(wh_heap *h);
+void whi_growth_taken(const wh_heap *h);
+
 /* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
  * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that
  * can be had; their contents are yet to come, and restored tells the heap that they are there. */

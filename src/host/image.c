@@ -64,6 +64,7 @@ wh_status whi_image_take(whi_image *im, wh_heap *h) {
     }
     TRY(make_room(im));
     if (h->reserve != NULL) {
+        whi_growth_taken(h);
         whi_reserve_look(h, &f->plan, im->units);
     }
     return find_live(im, h);
@@ -99,6 +100,16 @@ static uint64_t next_chunk(const whi_image *im, uint64_t k, uint64_t bit) {
     return k < n ? k : n;
 }
 
+/* Whether the units of chunks [k, end) are mapped: what a damaged file says may be wrong. */
+static int are_there(const whi_image *im, uint64_t k, uint64_t end) {
+    const uint64_t of_unit = im->facts.plan.unit_bytes / im->facts.shape.chunk_bytes;
+    int all = 1;
+    for (uint64_t u = k / of_unit; u <= (end - 1) / of_unit; u++) {
+        all &= (int)(im->units[u / 64] >> u % 64 & 1);
+    }
+    return all;
+}
+
 wh_status whi_image_each(const whi_image *im, const wh_heap *h, whi_bytes_fn fn, void *context) {
     const wh_reserve_plan *p = &im->facts.plan;
     unsigned char *memory = h->memory;
@@ -113,6 +124,7 @@ wh_status whi_image_each(const whi_image *im, const wh_heap *h, whi_bytes_fn fn,
     unsigned char *base = memory + (shape.base - (uint64_t)(uintptr_t)memory);
     for (uint64_t k = next_chunk(im, 0, 1), end; k < shape.n_chunks; k = next_chunk(im, end, 1)) {
         end = next_chunk(im, k, 0);
+        TRY(h->reserve == NULL || are_there(im, k, end) ? WH_OK : WH_BAD_FORMAT);
         TRY(fn(context, base + k * shape.chunk_bytes, (end - k) * shape.chunk_bytes));
     }
     return WH_OK;

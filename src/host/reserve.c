@@ -5,6 +5,7 @@
  *   SPARE    mapped, and not the heap's: an extend that failed could not undo it, or a trim's
  *            unmap failed and the unit could not be published again. The next extend uses it
  *   FRESH    the same, for as long as a call that has just mapped it goes on
+ *   POSTED   mapped, and offered to kernels, which may have taken it (growth.c)
  *   THERE    the heap's
  * The side part, the metadata that a unit needs, is mapped by granules while a unit needs them.
  *
@@ -13,32 +14,15 @@
  * published again.
  *
  * One host thread at a time is in extend or trim of a heap: the others wait for its lock. */
-#include <pthread.h>
+#include "reserve.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap_internal.h"
 #include "last_error.h"
 #include "try.h"
 
-enum { ABSENT, SPARE, FRESH, THERE };
-
-struct whi_reserve {
-    pthread_mutex_t lock;
-    wh_reserve_plan plan;
-    uint64_t bytes; /* of addresses */
-    int fixed_there;
-    uint8_t *units;
-    uint8_t *sides;       /* of each granule of the side part: whether it is mapped */
-    uint32_t *side_users; /* ... and units that are mapped and need it; the first one: one more */
-    uint32_t lowest;      /* all units below it are THERE */
-    uint32_t top;         /* no unit from it on is mapped */
-    uint32_t n_mapped;    /* units that are not ABSENT */
-    uint32_t n_there;
-    uint32_t n_sides;
-};
-
-static uint64_t mapped_bytes(const whi_reserve *r) {
+uint64_t whi_reserve_mapped(const whi_reserve *r) {
     return (r->fixed_there ? r->plan.fixed_bytes : 0) + r->n_sides * r->plan.granule +
            r->n_mapped * r->plan.unit_bytes;
 }
@@ -51,6 +35,22 @@ static void *address(const wh_heap *h, uint64_t offset) {
 static uint32_t sides_of(const wh_reserve_plan *p, uint32_t first, uint32_t end, uint32_t *from) {
     *from = (uint32_t)(first * p->side_of_unit / p->granule);
     return (uint32_t)((end * p->side_of_unit + p->granule - 1) / p->granule);
+}
+
+uint64_t whi_reserve_mapped_with(const whi_reserve *r, uint32_t first, uint32_t end) {
+    uint64_t bytes = whi_reserve_mapped(r);
+    uint32_t k;
+    for (const uint32_t last = sides_of(&r->plan, first, end, &k); k < last; k++) {
+        bytes += r->sides[k] ? 0 : r->plan.granule;
+    }
+    for (uint32_t u = first; u < end; u++) {
+        bytes += r->units[u] == ABSENT ? r->plan.unit_bytes : 0;
+    }
+    return bytes;
+}
+
+uint64_t whi_reserve_metadata(const whi_reserve *r) {
+    return whi_reserve_mapped(r) - r->n_mapped * r->plan.unit_bytes;
 }
 
 /* --- mapping -------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static wh_status drop_sides(wh_heap *h, uint32_t first, uint32_t end, uint64_t k
     const uint64_t granule = r->plan.granule;
     wh_status s = WH_OK;
     for (uint32_t k = first; k < end; k++) {
-        if (!r->sides[k] || r->side_users[k] != 0 || mapped_bytes(r) < keep + granule) {
+        if (!r->sides[k] || r->side_users[k] != 0 || whi_reserve_mapped(r) < keep + granule) {
             continue;
         }
         const wh_status its = h->device->ops->unmap(
@@ -154,6 +154,20 @@ static wh_status map_absent(wh_heap *h, uint32_t first, uint32_t end) {
     return s;
 }
 
+wh_status whi_reserve_map(wh_heap *h, uint32_t first, uint32_t end) {
+    whi_reserve *r = h->reserve;
+    wh_status s = WH_OK;
+    for (uint32_t u = first, next; u < end && s == WH_OK; u = next) {
+        next = row_end(r, u, end);
+        s = r->units[u] == ABSENT ? map_row(h, u, next) : WH_OK;
+    }
+    for (uint32_t u = first; u < end; u++) {
+        r->units[u] = r->units[u] == FRESH ? SPARE : r->units[u];
+    }
+    r->top = end > r->top ? end : r->top;
+    return s;
+}
+
 /* --- kernels -------------------------------------------------------------------------------- */
 
 static wh_status run_step(wh_heap *h, uint32_t kind, uint32_t first, uint32_t n, uint64_t items) {
@@ -164,8 +178,8 @@ static wh_status run_step(wh_heap *h, uint32_t kind, uint32_t first, uint32_t n,
     step.first = first;
     step.n = n;
     step.bits = address(h, r->plan.survey_at);
-    step.mapped_bytes = mapped_bytes(r);
-    step.metadata_bytes = step.mapped_bytes - r->n_mapped * r->plan.unit_bytes;
+    step.mapped_bytes = whi_reserve_mapped(r);
+    step.metadata_bytes = whi_reserve_metadata(r);
     h->plan.metadata_bytes = step.metadata_bytes;
     const wh_launch l = whi_heap_launch(h, items, NULL);
     return h->ops->reserve_step(&l, h->handle, &step);
@@ -193,10 +207,25 @@ static wh_status publish(wh_heap *h, uint32_t first, uint32_t end) {
     return s == WH_OK ? last : s;
 }
 
+wh_status whi_reserve_publish(wh_heap *h) {
+    return publish(h, 0, h->reserve->top);
+}
+
+wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us) {
+    wh_reserve_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = WH_RESERVE_GROWTH;
+    step.bits = box;
+    step.n = wait_us;
+    const wh_launch l = whi_heap_launch(h, 1, NULL);
+    const wh_status s = h->ops->reserve_step(&l, h->handle, &step);
+    return s == WH_OK ? wh_stream_sync(h->device, NULL) : s;
+}
+
 /* --- extend ---------------------------------------------------------------------------------- */
 
 /* n more units, holes first. */
-static wh_status extend_by(wh_heap *h, uint64_t n) {
+wh_status whi_reserve_extend(wh_heap *h, uint64_t n) {
     whi_reserve *r = h->reserve;
     if (n > r->plan.n_units - r->n_there) {
         return whi_refuse(
@@ -232,7 +261,7 @@ static wh_status drop_spare(wh_heap *h, uint64_t keep) {
     whi_reserve *r = h->reserve;
     wh_status s = WH_OK;
     for (uint32_t u = r->top; u-- > 0 && r->n_mapped != r->n_there;) {
-        if (r->units[u] == SPARE && mapped_bytes(r) >= keep + r->plan.unit_bytes) {
+        if (r->units[u] == SPARE && whi_reserve_mapped(r) >= keep + r->plan.unit_bytes) {
             const wh_status its = unmap_unit(h, u);
             s = s == WH_OK ? its : s;
         }
@@ -243,7 +272,7 @@ static wh_status drop_spare(wh_heap *h, uint64_t keep) {
 /* Units of the heap without a block leave it, from the top on, as many as may go: SPARE then. */
 static wh_status withdraw(wh_heap *h, const uint64_t *free_units, uint64_t keep) {
     whi_reserve *r = h->reserve;
-    uint64_t n = (mapped_bytes(r) - keep) / r->plan.unit_bytes;
+    uint64_t n = (whi_reserve_mapped(r) - keep) / r->plan.unit_bytes;
     for (uint32_t end = r->top; end > 0 && n > 0;) {
         uint32_t first = end;
         while (first > 0 && n > 0 && r->units[first - 1] == THERE &&
@@ -266,7 +295,7 @@ static wh_status withdraw(wh_heap *h, const uint64_t *free_units, uint64_t keep)
 static wh_status trim_to(wh_heap *h, uint64_t keep) {
     whi_reserve *r = h->reserve;
     wh_status s = drop_spare(h, keep);
-    if (s != WH_OK || mapped_bytes(r) < keep + r->plan.unit_bytes) {
+    if (s != WH_OK || whi_reserve_mapped(r) < keep + r->plan.unit_bytes) {
         return s;
     }
     const size_t bytes = (r->plan.n_units + (size_t)63) / 64 * 8;
@@ -283,87 +312,15 @@ static wh_status trim_to(wh_heap *h, uint64_t keep) {
     return s == WH_OK ? drop_spare(h, keep) : s;
 }
 
-/* --- the calls -------------------------------------------------------------------------------- */
-
-static wh_status refuse_plain(const wh_heap *heap) {
-    return (heap->info->caps & WH_CAP_RESERVE) == 0
-               ? whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space",
-                            heap->info->name)
-               : whi_refuse(WH_UNSUPPORTED, "the heap was created without reserve_bytes: it has "
-                                            "no address space to extend into");
-}
-
-wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
-    whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
-    (void)pthread_mutex_lock(&r->lock);
-    wh_status s = wh_device_sync(heap->device);
-    const uint64_t unit = r->plan.unit_bytes;
-    const uint64_t n = bytes / unit + (bytes % unit != 0);
-    s = s == WH_OK && n != 0 ? extend_by(heap, n) : s;
-    (void)pthread_mutex_unlock(&r->lock);
-    return s;
-}
-
-wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back) {
-    if (given_back != NULL) {
-        *given_back = 0;
-    }
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
-    whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
-    (void)pthread_mutex_lock(&r->lock);
-    const uint64_t before = mapped_bytes(r);
-    wh_status s = wh_device_sync(heap->device);
-    if (s == WH_OK && before > keep_bytes) {
-        s = trim_to(heap, keep_bytes);
-        const wh_status sides =
-            drop_sides(heap, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep_bytes);
-        s = s == WH_OK ? sides : s;
-        /* What could not be unmapped is the heap's again. */
-        const wh_status last = publish(heap, 0, r->top);
-        s = s == WH_OK ? last : s;
-    }
-    if (given_back != NULL) {
-        *given_back = before - mapped_bytes(r);
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return s;
-}
-
-wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserved,
-                         uint64_t *granule) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_reserve *r = heap->reserve;
-    if (r != NULL) {
-        (void)pthread_mutex_lock(&r->lock);
-    }
-    if (mapped != NULL) {
-        *mapped = r != NULL ? mapped_bytes(r) : heap->bytes;
-    }
-    if (reserved != NULL) {
-        *reserved = heap->bytes;
-    }
-    if (granule != NULL) {
-        *granule = r != NULL ? r->plan.unit_bytes : 0;
-    }
-    if (r != NULL) {
-        (void)pthread_mutex_unlock(&r->lock);
-    }
-    return WH_OK;
+wh_status whi_reserve_trim(wh_heap *h, uint64_t keep) {
+    whi_reserve *r = h->reserve;
+    wh_status s = trim_to(h, keep);
+    const wh_status sides =
+        drop_sides(h, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep);
+    s = s == WH_OK ? sides : s;
+    /* What could not be unmapped is the heap's again. */
+    const wh_status last = publish(h, 0, r->top);
+    return s == WH_OK ? last : s;
 }
 
 /* --- create and destroy ---------------------------------------------------------------------- */
@@ -431,7 +388,7 @@ static wh_status open_reserve(wh_heap *h, uint64_t mapped) {
     TRY(run_step(h, WH_RESERVE_OPEN, 0, 0, p->init_items));
     const wh_launch l = whi_heap_launch(h, p->init_items, NULL);
     TRY(h->ops->init(&l, h->handle));
-    return extend_by(h, units_for(p, mapped));
+    return whi_reserve_extend(h, units_for(p, mapped));
 }
 
 wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {

@@ -11,6 +11,8 @@
 #define wh_gauge_read inline_gauge_read
 #define wh_gauge_read_file inline_gauge_read_file
 #include "warpheap/gauge.h"
+#define wh_heap_growth_start inline_heap_growth_start
+#define wh_heap_growth_get_info inline_heap_growth_get_info
 #include "warpheap/heap.h"
 #undef wh_gauge_read
 #undef wh_gauge_read_file
@@ -19,6 +21,8 @@
 #undef wh_heap_min_bytes
 #undef wh_heap_get_stats
 #undef wh_heap_get_stats_on
+#undef wh_heap_growth_start
+#undef wh_heap_growth_get_info
 
 /* A function for other languages, and its prototype, which no header has. */
 #define SYMBOL(name, parameters, ...) \
@@ -33,6 +37,12 @@ SYMBOL(wh_heap_create, (wh_heap * *heap, const wh_heap_options *options),
        wh_heap_create_for(heap, options, 0, 0))
 SYMBOL(wh_heap_min_bytes, (const wh_heap_options *options, uint64_t *bytes),
        wh_heap_min_bytes_for(options, bytes, 0, 0))
+/* options and info say themselves how large they are. */
+SYMBOL(wh_heap_growth_start, (wh_heap * heap, const wh_growth_options *options),
+       wh_heap_growth_start_sized(heap, options, 0))
+SYMBOL(wh_heap_growth_get_info, (wh_heap * heap, wh_growth_info *info),
+       info == NULL ? WH_BAD_ARGUMENT
+                    : wh_heap_growth_get_info_sized(heap, info, (size_t)info->struct_bytes))
 /* stats->struct_bytes says how large *stats is. */
 SYMBOL(wh_heap_get_stats, (wh_heap * heap, wh_stats *stats),
        stats == NULL ? WH_BAD_ARGUMENT

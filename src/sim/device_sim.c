@@ -374,19 +374,37 @@ static void give_memory(const whi_allocation *a) {
     }
 }
 
+/* Whether the device has so much memory left, of which bytes are the caller's then. By any thread:
+ * a heap may grow while others take memory. */
+static bool count_memory(whi_sim_device *d, uint64_t bytes) {
+    uint64_t had = __atomic_load_n(&d->allocated_bytes, __ATOMIC_RELAXED);
+    do {
+        if (bytes > d->options.memory_bytes - had) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&d->allocated_bytes, &had, had + bytes, 0,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+static void uncount_memory(whi_sim_device *d, uint64_t bytes) {
+    (void)__atomic_fetch_sub(&d->allocated_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 static wh_status sim_alloc(wh_device *base, void **p, uint64_t bytes) {
     whi_sim_device *d = (whi_sim_device *)base;
     *p = NULL;
     if (bytes == 0) {
         return WH_BAD_ARGUMENT;
     }
-    if (bytes > d->options.memory_bytes - d->allocated_bytes) {
+    if (!count_memory(d, bytes)) {
         return WH_OUT_OF_MEMORY;
     }
     if (d->n_allocations == d->allocations_room) {
         const size_t room = 2 * d->allocations_room + 16;
         whi_allocation *more = realloc(d->allocations, room * sizeof *more);
         if (more == NULL) {
+            uncount_memory(d, bytes);
             return WH_OUT_OF_MEMORY;
         }
         d->allocations = more;
@@ -395,10 +413,10 @@ static wh_status sim_alloc(wh_device *base, void **p, uint64_t bytes) {
     whi_allocation *a = &d->allocations[d->n_allocations];
     a->bytes = bytes;
     if (!take_memory(a)) {
+        uncount_memory(d, bytes);
         return WH_OUT_OF_MEMORY;
     }
     d->n_allocations++;
-    d->allocated_bytes += bytes;
     *p = a->p;
     return WH_OK;
 }
@@ -412,7 +430,7 @@ static wh_status sim_free(wh_device *base, void *p) {
     for (size_t i = d->n_allocations; i-- > 0;) {
         whi_allocation *a = &d->allocations[i];
         if (a->p == p) {
-            d->allocated_bytes -= a->bytes;
+            uncount_memory(d, a->bytes);
             give_memory(a);
             *a = d->allocations[--d->n_allocations];
             return s;
@@ -453,14 +471,16 @@ static wh_status sim_reserve(wh_device *base, void **p, uint64_t bytes) {
 
 static wh_status sim_map(wh_device *base, void *at, uint64_t bytes, uint64_t piece) {
     whi_sim_device *d = (whi_sim_device *)base;
-    if (bytes > d->options.memory_bytes - d->allocated_bytes ||
-        mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!count_memory(d, bytes)) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+        uncount_memory(d, bytes);
         return WH_OUT_OF_MEMORY;
     }
     for (uint64_t k = 0; k < bytes; k += piece) {
         memset((char *)at + k, JUNK, piece < JUNK_BYTES ? piece : JUNK_BYTES);
     }
-    d->allocated_bytes += bytes;
     return WH_OK;
 }
 
@@ -472,13 +492,31 @@ static wh_status sim_unmap(wh_device *base, void *at, uint64_t bytes, uint64_t p
              0) == MAP_FAILED) {
         return WH_OUT_OF_MEMORY;
     }
-    d->allocated_bytes -= bytes;
+    uncount_memory(d, bytes);
     return s;
 }
 
 static wh_status sim_release(wh_device *base, void *p, uint64_t bytes) {
     (void)base;
     return munmap(p, bytes) == 0 ? WH_OK : WH_BAD_ARGUMENT;
+}
+
+/* The host's memory is the device's. */
+static wh_status sim_host_alloc(wh_device *base, void **p, uint64_t bytes) {
+    (void)base;
+    *p = malloc(bytes);
+    return *p != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+}
+
+static wh_status sim_host_free(wh_device *base, void *p) {
+    (void)base;
+    free(p);
+    return WH_OK;
+}
+
+static wh_status sim_use_thread(wh_device *base) {
+    (void)base;
+    return WH_OK;
 }
 
 /* Streams order nothing here: whoever waits runs all that is queued. */
@@ -641,6 +679,9 @@ static const whi_device_ops sim_ops = {
     .map = sim_map,
     .unmap = sim_unmap,
     .release = sim_release,
+    .host_alloc = sim_host_alloc,
+    .host_free = sim_host_free,
+    .use_thread = sim_use_thread,
 };
 
 /* --- options --------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "host/device_internal.h"
 #include "warpheap/warpheap.h"
 
 #define UNITS 80u /* of 4 chunks of 1 KiB: the words of all are more than a page */
@@ -53,7 +54,7 @@ WH_KERNEL(give, workload_args, a) {
 /* As if a free had come late, free chunks are on the lists of their classes (slab.h I6). */
 WH_KERNEL(list_late, workload_args, a) {
     const wh_tessera_core g = *wh_tessera_core_of_(a.heap);
-    for (uint32_t chunk = (uint32_t)wh_thread_id(); chunk < g.top; chunk += 7) {
+    for (uint32_t chunk = (uint32_t)wh_thread_id(); chunk < wh_tessera_top_(g); chunk += 7) {
         if (wh_veb_contains(wh_tessera_pool_(g), chunk)) {
             wh_tessera_add_partial_(g, chunk % g.n_small, chunk);
         }
@@ -138,6 +139,176 @@ static wh_status published(const wh_launch *l, const workload_args *a) {
     return s == WH_OK ? publish_beside(l, a) : s;
 }
 
+/* --- growth while lanes run --------------------------------------------------------------------
+ */
+
+/* A device that has no memory left, while `refuses`. */
+static struct {
+    whi_device_ops with;
+    const whi_device_ops *ops;
+    int refuses;
+} back;
+
+static wh_status try_map(wh_device *d, void *at, uint64_t bytes, uint64_t piece) {
+    return back.refuses ? WH_OUT_OF_MEMORY : back.ops->map(d, at, bytes, piece);
+}
+
+/* One lane takes what there is, until NULL, which the host has said to it; and frees it. */
+WH_FN void *use_up(workload_args a) {
+    void *last = NULL;
+    for (void **p = NULL; (p = (void **)wh_malloc(a.heap, a.most)) != NULL; last = p) {
+        *p = last;
+    }
+    return last;
+}
+WH_FN void give_back(workload_args a, void *last) {
+    while (last != NULL) {
+        void *p = last;
+        last = *(void **)p;
+        wh_free(a.heap, p);
+    }
+}
+
+/* Looks for the lanes until so many have ended. */
+WH_FN void play_host(const uint32_t *stage, uint32_t end) {
+    while (wh_load_u32_acquire(stage) != end) {
+        (void)wh_heap_growth_poll(reserved);
+        wh_backoff(1);
+    }
+}
+
+/* All lanes together want what the heap may have, each time. */
+WH_FN void want_all(workload_args a) {
+    const uint64_t i = wh_thread_id();
+    for (uint32_t step = 0; step < a.steps; step++) {
+        uint64_t *p[4];
+        for (uint32_t k = 0; k < 4; k++) {
+            p[k] = (uint64_t *)wh_malloc(a.heap, a.most);
+            if (p[k] == NULL) {
+                wh_add_u32_relaxed(&a.found->nulls, 1);
+            } else {
+                p[k][0] = p[k][a.most / 8 - 1] = i << 8 | k;
+            }
+        }
+        uint32_t *const full = a.semaphore + 1 + step;
+        wh_add_u32_release(full, 1);
+        while (wh_load_u32_acquire(full) != (wh_grid_blocks() - 1) * wh_block_threads()) {
+            wh_backoff(4);
+        }
+        for (uint32_t k = 0; k < 4; k++) {
+            if (p[k] != NULL) {
+                wh_add_u32_relaxed(&a.found->overlaps,
+                                   p[k][0] != (i << 8 | k) || p[k][a.most / 8 - 1] != (i << 8 | k));
+                wh_free(a.heap, p[k]);
+            }
+        }
+    }
+}
+
+/* Lane 0 is the host. One of block 1 comes first. */
+WH_KERNEL(grow_beside, workload_args, a) {
+    uint32_t *const stage = a.semaphore;
+    const uint32_t others = (wh_grid_blocks() - 1) * wh_block_threads();
+    if (wh_block_id() == 0) {
+        if (wh_lane_id() == 0) {
+            play_host(stage, 1 + others);
+        }
+        return;
+    }
+    if (wh_block_id() == 1 && wh_lane_id() == 0) {
+        void *all = use_up(a);
+        back.refuses = 0; /* from now on there is memory for all */
+        give_back(a, all);
+        wh_add_u32_release(stage, 1);
+    }
+    while (wh_load_u32_acquire(stage) == 0) {
+        wh_backoff(4);
+    }
+    want_all(a);
+    wh_add_u32_release(stage, 1);
+}
+
+/* The last unit is long on its way, with lane 1. The others, who have seen the heap full before,
+ * wait for it: the host has no more. kinds: they may have begun to wait before. */
+WH_FN void take_last(workload_args a, uint32_t *stage) {
+    wh_tessera_header *header = wh_tessera_header_(a.heap.core);
+    const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
+    uint64_t row = 0;
+    uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1, over = 0;
+    while (row == 0 && over == 0) {
+        over = wh_tessera_look_for_host_(header, own, 1, &number, &row);
+        wh_backoff(2);
+    }
+    if (row == 0) { /* one of the others has it */
+        return;
+    }
+    wh_store_u32_relaxed(&stage[1], 1);
+    for (uint32_t k = a.seed * 37 % 101 * 4; k != 0; k--) {
+        wh_backoff(0);
+    }
+    wh_tessera_put_row_(g, (wh_mask)1 << wh_lane_id(), row);
+    WH_PLANT(tessera_i10_take, wh_tessera_end_take_(own), (void)0);
+}
+
+WH_KERNEL(wait_for_last, workload_args, a) {
+    uint32_t *const stage = a.semaphore;
+    const uint32_t others = wh_grid_blocks() - 2;
+    if (wh_block_id() == 0) {
+        play_host(stage, 2 * others + 1);
+    } else if (wh_block_id() == 1) {
+        while (wh_load_u32_acquire(stage) < others) {
+            wh_backoff(4);
+        }
+        back.refuses = 0;
+        take_last(a, stage);
+        wh_add_u32_release(stage, 1);
+    } else {
+        void *all = use_up(a);
+        back.refuses = back.refuses && a.kinds == 0;
+        wh_add_u32_release(stage, 1);
+        while (a.kinds == 0 && wh_load_u32_relaxed(&stage[1]) == 0) {
+            wh_backoff(2);
+        }
+        void *p = wh_malloc(a.heap, a.most);
+        wh_add_u32_relaxed(&a.found->nulls, p == NULL);
+        wh_free(a.heap, p);
+        give_back(a, all);
+        wh_add_u32_release(stage, 1);
+    }
+}
+
+static wh_status grown_by(const wh_launch *l, const workload_args *a, launcher kernel) {
+    wh_growth_options o;
+    memset(&o, 0, sizeof o);
+    uint64_t mapped = 0;
+    wh_status s = extent(&mapped);
+    o.max_bytes = mapped + (uint64_t)a->holds * 4096;
+    o.step_bytes = (1 + a->seed % 3) * 4096;
+    o.ahead_bytes = 1;
+    o.wait_us = 1000000;
+    o.no_thread = 1;
+    s = s == WH_OK ? wh_heap_growth_start(reserved, &o) : s;
+    back.ops = l->device->ops;
+    back.with = *back.ops;
+    back.with.map = try_map;
+    back.refuses = 1;
+    l->device->ops = &back.with;
+    s = s == WH_OK ? kernel(l, a) : s;
+    l->device->ops = back.ops;
+    const wh_status sound = wh_heap_check(reserved, NULL);
+    const wh_status last = wh_heap_growth_stop(reserved);
+    s = s == WH_OK ? sound : s;
+    return s == WH_OK ? last : s;
+}
+
+static wh_status grown(const wh_launch *l, const workload_args *a) {
+    return grown_by(l, a, grow_beside);
+}
+static wh_status taken(const wh_launch *l, const workload_args *a) {
+    return grown_by(l, a, wait_for_last);
+}
+
 static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
                       wh_heap **heap) {
     (void)seed, (void)own;
@@ -158,6 +329,14 @@ static const workload workloads[] = {
      HEAP(UNITS - 4)},
     {"reserve-published", published, NULL, 3, 32, 12, 64, 256, .holds = 30, .may_fail = 1,
      HEAP(31)},
+    /* 2 warps, 4 blocks a lane: 64 chunks are 16 units. */
+    {"reserve-grown", grown, NULL, 3, 32, 2, 64, 256, .holds = 15, HEAP(1)},
+    {"reserve-grown-runs", grown, NULL, 2, 8, 2, 64, 2048, .holds = 15, HEAP(1)},
+    /* Into units whose words are mapped with them. */
+    {"reserve-grown-far", grown, NULL, 2, 32, 1, 64, 3072, .holds = 14, .may_fail = 1, HEAP(62)},
+    {"reserve-taken", taken, NULL, 5, 1, 1, 64, 256, .holds = 1, HEAP(1)},
+    {"reserve-taken-beside", taken, NULL, 3, 1, 1, 64, 2048, .holds = 1, .kinds = 1, HEAP(1)},
+    {"reserve-taken-runs", taken, NULL, 4, 1, 1, 64, 2048, .holds = 1, HEAP(1)},
     {.name = NULL},
 };
 
@@ -168,6 +347,14 @@ static const fault faults[] = {
     {"tessera_i9_hint", "reserve-trimmed", EVERYWHERE},      /* ... or hints */
     {"tessera_p11_insert", "reserve-published", EVERYWHERE}, /* in the pool before they are ready */
     {"tessera_p11_sync", "reserve-published", EVERYWHERE},   /* ... for the lanes with it */
+    {"tessera_p11_top", "reserve-grown", EVERYWHERE},        /* ... above what searches look at */
+    {"tessera_p12_lanes", "reserve-grown-far", UNDER_TSAN},
+    {"tessera_i10_take", "reserve-taken", EVERYWHERE}, /* units on their way that nobody knows of */
+    {"tessera_i10_units", "reserve-grown", EVERYWHERE}, /* ... that two lanes take */
+    {"tessera_x4_number", "reserve-grown", EVERYWHERE}, /* what the host has said to others */
+    {"tessera_i10_event", "reserve-taken-runs", EVERYWHERE},
+    {"tessera_x4_run", "reserve-taken-beside",
+     EVERYWHERE}, /* ... and others have given back since */
     {NULL, NULL, EVERYWHERE},
 };
 

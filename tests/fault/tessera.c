@@ -187,7 +187,7 @@ WH_KERNEL(tessera_answered, workload_args, a) {
     }
     wh_store_u32_release(stage, 1);
     for (uint32_t step = 0; step < a.steps; step++) {
-        wh_tessera_ticket ticket = wh_tessera_no_ticket_();
+        wh_tessera_ticket ticket = wh_tessera_no_ticket_(wh_tessera_core_of_(a.heap));
         uint32_t next = WH_TESSERA_NONE;
         wh_free(a.heap, first);
         while (next == WH_TESSERA_NONE) {
@@ -380,7 +380,7 @@ WH_KERNEL(tessera_asked, workload_args, a) {
             continue;
         }
         const int frees = lane == step / 4 % lanes;
-        wh_tessera_ticket ticket = wh_tessera_no_ticket_();
+        wh_tessera_ticket ticket = wh_tessera_no_ticket_(wh_tessera_core_of_(a.heap));
         if (frees) {
             wh_free(a.heap, p[k]);
         }

@@ -74,8 +74,10 @@ static wh_status reserve_plan(void *handle, wh_reserve_plan *r, unsigned char *m
     r->n_units = 16;
     return WH_OK;
 }
+static wh_growth_box *box; /* of the heap that grows */
 static wh_status reserve_step(const wh_launch *l, const void *handle, const wh_reserve_step *step) {
     (void)handle;
+    box = step->kind == WH_RESERVE_GROWTH ? (wh_growth_box *)(void *)step->bits : box;
     if (step->kind == WH_RESERVE_SURVEY) {
         *step->bits = ~(uint64_t)0;
     }
@@ -368,6 +370,87 @@ static wh_status grow_and_shrink(wh_device *d, wh_heap **heap, int *undone) {
     return s == WH_OK && last != WH_RESERVE_FULL ? last : s;
 }
 
+/* A heap that grows while kernels run: what the host answers to what lanes ask. */
+static wh_status ask_and_answer(wh_device *d, wh_heap **heap, int *refused) {
+    const uint64_t granule = 2 << 20;
+    wh_heap_options o = {0};
+    wh_growth_options g = {0};
+    uint64_t before = 0, after = 0;
+    o.bytes = 5 * granule;
+    o.reserve_bytes = 18 * granule;
+    o.device = d;
+    g.step_bytes = 2 * granule;
+    g.ahead_bytes = 1;
+    g.max_bytes = 10 * granule;
+    g.no_thread = 1;
+    wh_status s = wh_heap_create(heap, &o);
+    s = s == WH_OK ? wh_heap_growth_start(*heap, &g) : s;
+    for (uint64_t k = 1; s == WH_OK && k < 5; k++) {
+        box->asked = k << 32 | 1;
+        assert_int_equal(wh_heap_extent(*heap, &before, NULL, NULL), WH_OK);
+        s = wh_heap_growth_poll(*heap);
+        assert_int_equal(wh_heap_extent(*heap, &after, NULL, NULL), WH_OK);
+        assert_int_equal(box->answer >> 32, k);
+        const uint64_t more = granule * (k < 3 ? 2 : 4 - k); /* 2, 2, 1, 0 */
+        if (s != WH_OK || after != before + more) {          /* fewer have been mapped, or none */
+            assert_int_equal((uint32_t)box->answer, after == before);
+            *refused += after == before;
+            return WH_OUT_OF_MEMORY;
+        }
+        assert_int_equal((uint32_t)box->answer, k == 4);
+        box->taken = k == 3 ? 5 : 2 * k;
+    }
+    return s;
+}
+
+static void test_growth(void **state) {
+    (void)state;
+    int failed = 0, refused = 0;
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+    standin_forget();
+    for (unsigned after = 0; after < 60; after++) {
+        wh_device *d = NULL;
+        wh_heap *heap = NULL;
+        int now = -1;
+        assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+        standin_fail(cudaErrorMemoryAllocation, after);
+        failed += ask_and_answer(d, &heap, &refused) != WH_OK;
+        standin_fail(0, 0);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(d);
+        assert_int_equal(standin_alive(), 0);
+        assert_int_equal(standin_mapped(), 0);
+        assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+        assert_int_equal(now, 0);
+    }
+    assert_true(failed >= 20 && failed < 60);
+    assert_true(refused >= 1);
+    assert_int_equal(standin_calls_on(0), 0);
+    assert_int_equal(standin_strays(), 0);
+    /* With the library's thread, which works on the heap's device, too. */
+    wh_device *d = NULL;
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    wh_growth_options g = {0};
+    assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+    o.bytes = 10 << 20;
+    o.reserve_bytes = 36 << 20;
+    o.device = d;
+    g.ahead_bytes = 1;
+    g.step_bytes = 2 << 20;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_growth_start(heap, &g), WH_OK);
+    __atomic_store_n(&box->asked, (uint64_t)1 << 32 | 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&box->answer, __ATOMIC_ACQUIRE) == 0) {
+    }
+    assert_int_equal(box->answer, (uint64_t)1 << 32);
+    assert_int_equal(wh_heap_growth_stop(heap), WH_OK);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(d);
+    assert_int_equal(standin_alive(), 0);
+    assert_int_equal(standin_mapped(), 0);
+}
+
 static void test_reserve(void **state) {
     (void)state;
     int failed = 0, undone = 0;
@@ -510,6 +593,7 @@ int main(void) {
         cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_current),
         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_growth),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_gauge),

@@ -125,11 +125,31 @@ typedef struct wh_reserve_plan {
 #define WH_RESERVE_SURVEY 4u   /* to `bits`: units that hold no block */
 #define WH_RESERVE_WITHDRAW 5u /* units that hold none are the heap's no more */
 #define WH_RESERVE_CLEAN 6u    /* nothing leads to absent units any more */
+#define WH_RESERVE_GROWTH 7u   /* lanes ask the box at `bits`, and wait n us; NULL: they do not */
 typedef struct wh_reserve_step {
     uint64_t *bits;
     uint64_t mapped_bytes, metadata_bytes; /* of all that is mapped */
     uint32_t kind, first, n, padding;
 } wh_reserve_step;
+
+/* What host and device tell each other of a heap that grows while lanes run: memory of the host,
+ * which the device sees, too. Each word is stored by one side, and is of system scope. */
+#define WH_GROWTH_ROWS 64u /* a power of two */
+typedef struct wh_growth_row {
+    uint64_t units;                        /* mapped: the first one << 32 | how many */
+    uint64_t mapped_bytes, metadata_bytes; /* as in wh_reserve_step, with them */
+} wh_growth_row;
+typedef struct wh_growth_box {
+    /* The host's: rows that it has posted, the k-th at k % WH_GROWTH_ROWS; the number of the last
+     * request that it has answered << 32 | 0, or: so many units in a row do not come. */
+    uint64_t posted, answer;
+    uint64_t padding[6];
+    /* The device's: the number of its last request << 32 | units in a row that it wants; units
+     * that it has taken from rows, in all. */
+    uint64_t asked, taken;
+    uint64_t more_padding[6];
+    wh_growth_row rows[WH_GROWTH_ROWS];
+} wh_growth_box;
 
 /*   void wh_X_image_of(wh_X_ref h, wh_image_shape *s)         host
  *   wh_status wh_X_image_plan(wh_X_ref *h, wh_plan *plan, const wh_image_shape *s,

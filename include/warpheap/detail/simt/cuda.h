@@ -754,6 +754,19 @@ WH_FN void wh_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
+WH_FN uint64_t wh_load_u64_system(const uint64_t *p) {
+    uint64_t r;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
+                 : "=l"(r)
+                 : "l"(wh_cuda_global_(p))
+                 : "memory");
+    return r;
+}
+WH_FN void wh_store_u64_system(uint64_t *p, uint64_t v) {
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(wh_cuda_global_(p)), "l"(v)
+                 : "memory");
+}
+
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     uint32_t r;
     asm volatile("ld.weak.global.u32 %0, [%1];" : "=r"(r) : "l"(wh_cuda_global_(p)));
@@ -767,6 +780,11 @@ WH_FN void wh_backoff(uint32_t attempt) {
 }
 WH_FN uint64_t wh_clock(void) {
     return (uint64_t)clock64();
+}
+WH_FN uint64_t wh_time_ns(void) {
+    uint64_t r;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(r));
+    return r;
 }
 #define wh_trap(text) __trap()
 

@@ -483,6 +483,16 @@ WHI_SIM_SHARED_(64)
 #undef WHI_SIM_SHARED1_
 #undef WHI_SIM_KEEP_
 
+/* Of memory of the host, of which the weak memory knows nothing. */
+WH_FN uint64_t wh_load_u64_system(const uint64_t *p) {
+    whi_sim_atomic_point();
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+WH_FN void wh_store_u64_system(uint64_t *p, uint64_t v) {
+    whi_sim_atomic_point();
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+
 WH_FN uint32_t wh_load_u32_hint(const uint32_t *p) {
     return wh_load_u32_relaxed(p);
 }
@@ -493,6 +503,9 @@ WH_FN void wh_backoff(uint32_t attempt) {
     whi_sim_backoff(attempt);
 }
 WH_FN uint64_t wh_clock(void) {
+    return whi_sim_clock();
+}
+WH_FN uint64_t wh_time_ns(void) {
     return whi_sim_clock();
 }
 #define wh_trap(text) whi_sim_trap(text, WHI_SIM_HERE)

@@ -283,7 +283,8 @@ WH_FN wh_tessera_claim wh_tessera_claim_large_(wh_tessera_core g, wh_tessera_cla
 /* Home chunks of the shard that have not been asked for yet. */
 WH_FN uint32_t wh_tessera_home_left_(wh_tessera_core g, wh_tessera_shard *own) {
     const uint32_t next = wh_low_u32(wh_load_u64_relaxed(&own->takes));
-    return next < g.home_chunks ? g.home_chunks - next : 0;
+    const uint32_t end = wh_load_u32_relaxed(&wh_tessera_header_(g)->home_chunks);
+    return next < end ? end - next : 0;
 }
 
 /* Chunks that a cursor asks for whose last span had so many slots: I8. */

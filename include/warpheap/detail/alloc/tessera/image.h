@@ -82,7 +82,8 @@ WH_FN void wh_tessera_mark_slab_(wh_tessera_core g, const wh_tessera_slab_view *
 /* The contract's live: to bits, which are 0 before. */
 WH_FN void wh_tessera_live(wh_tessera_ref h, uint64_t *bits, uint64_t i, uint64_t n) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
-    for (uint64_t k = i; k < g.top; k += n) {
+    const uint32_t top = wh_tessera_top_(g);
+    for (uint64_t k = i; k < top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         wh_tessera_slab_view view;
@@ -97,7 +98,7 @@ WH_FN void wh_tessera_live(wh_tessera_ref h, uint64_t *bits, uint64_t i, uint64_
 /* The contract's adopt. In a reserved heap settle says next how much is there (reserve.h). */
 WH_FN void wh_tessera_adopt(wh_tessera_ref h, uint64_t i) {
     if (i == 0) {
-        wh_tessera_header_(h.core)->core = h.core;
+        wh_tessera_adopt_(h);
     }
 }
 

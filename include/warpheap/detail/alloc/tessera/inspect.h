@@ -9,6 +9,15 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+/* The header of a heap of which all chunks are there, or which settle tells what is. */
+WH_FN void wh_tessera_adopt_(wh_tessera_ref h) {
+    wh_tessera_header *header = wh_tessera_header_(h.core);
+    header->core = h.core;
+    header->top = h.core.n_chunks;
+    header->home_chunks = h.core.home_chunks;
+    header->growth = NULL;
+}
+
 WH_FN void wh_tessera_init_header_(wh_tessera_ref h, uint64_t i, uint64_t n) {
     wh_tessera_header *header = wh_tessera_header_(h.core);
     for (uint64_t k = i; k < WH_TESSERA_CLASSES; k += n) {
@@ -31,14 +40,16 @@ WH_FN void wh_tessera_init_header_(wh_tessera_ref h, uint64_t i, uint64_t n) {
         header->run_verdict = 0;
         header->search_lock = 0;
         header->run_lock = 0;
-        header->run_next = h.core.reserved != 0 ? h.core.n_chunks - header->core.top : 0;
+        header->run_next = h.core.reserved != 0 ? h.core.n_chunks - header->top : 0;
         header->run_news = 0;
         header->used = 0;
         header->peak = 0;
         header->mallocs = 0;
         header->oom_found = 0;
+        header->growing.lock = 0;
+        header->growing.timed_out = 0;
         if (h.core.reserved == 0) { /* else reserve.h keeps what the handle does not know */
-            header->core = h.core;
+            wh_tessera_adopt_(h);
         }
     }
 }
@@ -169,7 +180,7 @@ WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
         wh_tessera_init_levels_(g, (uint32_t)k);
     }
     /* Less than 2^32, as a heap has less than 2^24 chunks. */
-    const uint32_t top = g.reserved != 0 ? wh_tessera_header_(g)->core.top : g.n_chunks;
+    const uint32_t top = g.reserved != 0 ? wh_tessera_header_(g)->top : g.n_chunks;
     for (uint32_t k = (uint32_t)i; k < top * g.words_of_chunk; k += (uint32_t)n) {
         if (wh_tessera_is_there_(g, k / g.words_of_chunk)) {
             h.words[k] = 0;
@@ -260,7 +271,8 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
         return 0;
     }
     uint32_t end = chunk + 1;
-    while (end < g.top) {
+    const uint32_t top = wh_tessera_top_(g);
+    while (end < top) {
         if ((end & 63) == 0 && g.n_chunks - end >= 64 &&
             *wh_veb_word(wh_tessera_pool_(g), end >> 6) == ~(uint64_t)0) {
             end += 64;
@@ -277,7 +289,8 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
 WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
     uint64_t live = 0, used = 0, largest = 0;
-    for (uint64_t k = i; k < g.top; k += n) {
+    const uint32_t top = wh_tessera_top_(g);
+    for (uint64_t k = i; k < top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         wh_tessera_slab_view view;
@@ -319,6 +332,7 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         if (g.reserved != 0) { /* the host's figures may be older, in a captured graph */
             s->heap_bytes = wh_tessera_header_(g)->mapped_bytes;
             s->metadata_bytes = wh_tessera_header_(g)->metadata_bytes;
+            s->timed_out = wh_tessera_header_(g)->growing.timed_out;
         }
         if ((g.tracks & WH_TESSERA_TRACKS_PEAK) != 0) {
             s->peak_bytes = wh_tessera_header_(g)->peak;
@@ -332,7 +346,8 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
 
 WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
-    for (uint64_t k = i; k < g.top; k += n) {
+    const uint32_t top = wh_tessera_top_(g);
+    for (uint64_t k = i; k < top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
         unsigned char *p = g.base + (k << g.chunk_log2);
@@ -389,7 +404,7 @@ WH_FN uint32_t wh_tessera_check_chunk_(wh_tessera_core g, uint32_t chunk) {
     const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
     const uint32_t kind = wh_tessera_kind(tag);
     wh_tessera_slab_view view;
-    const int is_there = chunk < g.top && wh_tessera_is_there_(g, chunk);
+    const int is_there = chunk < wh_tessera_top_(g) && wh_tessera_is_there_(g, chunk);
     if (is_there == (tag == WH_TESSERA_ABSENT)) {
         return 9;
     }
@@ -457,8 +472,9 @@ WH_FN int wh_tessera_check_cursor_(wh_tessera_core g, uint32_t which, uint32_t *
     for (uint32_t end = cls.slots < slots ? cls.slots : slots; end <= slots; end += cls.slots) {
         wh_tessera_slab_view view;
         if (position < end &&
-            (*where >= g.top || !wh_tessera_view_slab_(g, *where, &view) || view.end == 0 ||
-             wh_tessera_tag_class(view.tag) != c || wh_tessera_tag_shard(view.tag) != shard)) {
+            (*where >= wh_tessera_top_(g) || !wh_tessera_view_slab_(g, *where, &view) ||
+             view.end == 0 || wh_tessera_tag_class(view.tag) != c ||
+             wh_tessera_tag_shard(view.tag) != shard)) {
             return 0;
         }
         *where += cls.chunks;
@@ -632,7 +648,7 @@ WH_FN uint64_t wh_tessera_spare_word_(wh_tessera_core g, uint32_t word, uint32_t
 
 /* Of all free chunks in a row that start in a word of the pool; and slots of the class there. */
 WH_FN uint64_t wh_tessera_left_from_word_(wh_tessera_core g, wh_tessera_places p, uint32_t word) {
-    const uint32_t words = (g.top + 63) >> 6;
+    const uint32_t words = (wh_tessera_top_(g) + 63) >> 6;
     const wh_tessera_look look = wh_tessera_look_at_(g, word, p.c);
     const uint64_t bits = look.pool | look.spare;
     uint64_t left = look.slots, starts = bits & ~(bits << 1);
@@ -658,7 +674,7 @@ WH_FN_LINKED(uint64_t, wh_tessera_left_,
              (const wh_tessera_core *g, uint64_t bytes, uint64_t i, uint64_t n)) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (bytes >> g->chunk_log2) + ((bytes & (chunk - 1)) != 0);
-    const uint32_t words = (g->top + 63) >> 6;
+    const uint32_t words = (wh_tessera_top_(*g) + 63) >> 6;
     uint64_t left = 0;
     if (bytes == 0 || keep > g->n_chunks) {
         return 0;

@@ -76,7 +76,6 @@ typedef struct wh_tessera_core {
     uint32_t begin;       /* chunks below it lie in the first spans of cursors */
     uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
     uint32_t by_shards;   /* floor(2^32 / n_shards) + 1; 0 if that is one */
-    uint32_t top; /* no chunk is there from it on: n_chunks, but of a reserved heap's header */
     uint8_t n_shards;
     uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
     uint8_t chunk_log2;
@@ -87,6 +86,21 @@ typedef struct wh_tessera_core {
     uint8_t max_span_log2; /* chunks of a span */
     uint8_t reserved; /* 1 + log2 of the chunks of a unit (reserve.h); 0: all chunks are there */
 } wh_tessera_core;
+
+/* What a heap that grows while lanes run knows of that. growth.h says which lane changes what. */
+typedef struct wh_tessera_growth {
+    uint64_t answer;    /* the host's last one, behind which no units were left to take */
+    uint32_t lock;      /* of the fields from here on, and of the box */
+    uint32_t first;     /* units that the host has mapped, and nobody has taken: from the first */
+    uint32_t left;      /* ... so many */
+    uint32_t rows;      /* of the host's rows that have been looked at */
+    uint32_t taken;     /* units, in all */
+    uint32_t asked;     /* requests of the host */
+    uint32_t count;     /* times that units have come into the pool: add, relaxed */
+    uint32_t wait_us;   /* how long a malloc waits at most */
+    uint32_t timed_out; /* mallocs that returned NULL since they had waited so long: add, relaxed */
+    uint32_t padding;
+} wh_tessera_growth;
 
 /* oom.h says which lane changes the oom fields and search_lock, runs.h those of runs; init stores
  * the tables, which stay.
@@ -111,7 +125,11 @@ typedef struct wh_tessera_header {
     uint32_t oom_found; /* searches that have found something */
     uint32_t padding;
     uint64_t mapped_bytes; /* of a reserved heap, metadata included; stored by settle (reserve.h) */
-    uint64_t metadata_bytes;             /* ... and of these, not available to blocks */
+    uint64_t metadata_bytes;   /* ... and of these, not available to blocks */
+    uint32_t top;              /* no chunk is there from it on: n_chunks, or as reserve.h says */
+    uint32_t home_chunks;      /* of each shard, below the top */
+    wh_growth_box *growth;     /* NULL: the heap does not grow while lanes run (growth.h) */
+    wh_tessera_growth growing; /* else what it knows of that */
     WH_ALIGNAS(64) wh_tessera_core core; /* for the slow paths */
 } wh_tessera_header;
 
@@ -142,6 +160,10 @@ WH_FN const wh_tessera_core *wh_tessera_core_of_(wh_tessera_ref h) {
 WH_FN const wh_tessera_header *wh_tessera_header_of_(const wh_tessera_core *g) {
     const unsigned char *core = (const unsigned char *)g;
     return (const wh_tessera_header *)(const void *)(core - offsetof(wh_tessera_header, core));
+}
+/* No chunk is there from it on. P8, P11 */
+WH_FN uint32_t wh_tessera_top_(wh_tessera_core g) {
+    return wh_load_u32_relaxed(&wh_tessera_header_(g)->top);
 }
 WH_FN wh_tessera_shard *wh_tessera_nth_shard_(void *shards, uint32_t shard) {
     unsigned char *const first = (unsigned char *)shards; /* an index takes an instruction more */
@@ -315,7 +337,7 @@ WH_FN_HOST uint64_t wh_tessera_fit_chunks_(const unsigned char *memory, const wh
 WH_FN_HOST void wh_tessera_plan_core_(wh_tessera_core *g, uint32_t n, uint32_t n_shards,
                                       uint32_t chunk_log2) {
     const uint32_t n_classes = wh_tessera_classes_for_(n, chunk_log2);
-    g->n_chunks = g->top = n;
+    g->n_chunks = n;
     g->n_shards = (uint8_t)n_shards;
     g->chunk_log2 = (uint8_t)chunk_log2;
     g->has_large = n_classes == WH_TESSERA_ALL;
@@ -423,7 +445,7 @@ static inline uint64_t wh_tessera_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
         sizeof(wh_tessera_core),
         WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
-        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards) WH_F_(top)
+        WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards)
         WH_F_(n_shards)
         WH_F_(tracks) WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
         WH_F_(max_slab_log2) WH_F_(max_span_log2) WH_F_(reserved)
@@ -433,7 +455,8 @@ static inline uint64_t wh_tessera_layout(void) {
         WH_F_(classes) WH_F_(slab_tags) WH_F_(oom_answered) WH_F_(oom_classes) WH_F_(oom_tickets)
         WH_F_(run_verdict) WH_F_(search_lock) WH_F_(run_lock) WH_F_(run_next) WH_F_(run_news)
         WH_F_(used) WH_F_(peak) WH_F_(mallocs) WH_F_(oom_found) WH_F_(mapped_bytes)
-        WH_F_(metadata_bytes) WH_F_(core)
+        WH_F_(metadata_bytes) WH_F_(top) WH_F_(home_chunks) WH_F_(growth) WH_F_(growing)
+        WH_F_(core)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
         sizeof(wh_tessera_shard),

@@ -26,6 +26,8 @@
  *         classes of all that had asked, so one mostly answers all that wait (oom_classes may lose
  * one)
  *
+ * X4      of a heap that grows while lanes run: growth.h, which comes before all this
+ *
  * P8      a request gets its number behind the caller's last free (and those of the lanes that it
  *         asks with: a sync), acq_rel -> the search reads oom_tickets by an atomic, acq_rel, before
  *         it looks at anything (its other lanes: a sync). So it sees what a request with a lower
@@ -43,6 +45,7 @@
 #define WH_ALLOC_TESSERA_OOM_H
 
 #include "warpheap/detail/alloc/tessera/cursor.h"
+#include "warpheap/detail/alloc/tessera/growth.h"
 
 #include "warpheap/detail/simt/begin.h"
 
@@ -108,7 +111,7 @@ WH_FN_SLOW int wh_tessera_class_has_(const wh_tessera_core *ref, wh_mask mask, u
     const wh_tessera_core g = *ref;
     const wh_veb list = wh_tessera_partial_list_(g, c);
     const uint32_t n_words = wh_tessera_words_for(wh_tessera_header_of_(ref)->classes[c].slots);
-    const uint32_t n = (g.top + 63) >> 6, lanes = wh_popc32(mask);
+    const uint32_t n = (wh_tessera_top_of_all_(g, mask) + 63) >> 6, lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint32_t first = wh_mask_rank(mask); wh_any(mask, first < n); first += 8 * lanes) {
         uint64_t items[8]; /* in registers: the loops are unrolled */
@@ -151,14 +154,16 @@ WH_FN_SLOW int wh_tessera_class_has_(const wh_tessera_core *ref, wh_mask mask, u
 typedef struct wh_tessera_ticket {
     uint64_t number; /* of the request; NO_NUMBER: none yet, no answer is younger */
     uint32_t found;  /* oom_found when it last was told to look */
+    wh_tessera_wish wish;
 } wh_tessera_ticket;
 
 #define WH_TESSERA_NO_NUMBER UINT64_MAX
 
-WH_FN wh_tessera_ticket wh_tessera_no_ticket_(void) {
+WH_FN wh_tessera_ticket wh_tessera_no_ticket_(const wh_tessera_core *g) {
     wh_tessera_ticket ticket;
     ticket.number = WH_TESSERA_NO_NUMBER;
     ticket.found = 0;
+    ticket.wish = wh_tessera_new_wish_(g);
     return ticket;
 }
 
@@ -236,6 +241,9 @@ WH_FN_SLOW uint32_t wh_tessera_none_(const wh_tessera_core *g, wh_mask mask, uin
     wh_tessera_header *header = wh_tessera_header_(*g);
     const uint32_t leader = wh_mask_leader(mask);
     const int leads = wh_lane_id() == leader;
+    if (header->growth != NULL && wh_tessera_grow_(g, mask, shard, 1, asks, &ticket->wish)) {
+        return WH_TESSERA_LOOK; /* X4 */
+    }
     const uint32_t found = wh_shfl_u32(mask, wh_load_u32_relaxed(&header->oom_found), leader);
     if (wh_any(mask, asks && ticket->number == WH_TESSERA_NO_NUMBER)) {
         if (asks) {

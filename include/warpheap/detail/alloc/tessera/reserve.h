@@ -12,8 +12,9 @@
  *   present  the chunks that are there: a tree (core/veb.h) of the pool's shape, so that a reset
  *            can copy it. publish inserts, withdraw removes
  *   survey   a bit for each unit that is there and all free: stored by survey
- *   top      of the header's core: no chunk from it on is there. home_chunks there: home chunks of
- *            each shard below it. Stored by settle. (The handle's say what the reservation has)
+ *   top      of the header: no chunk from it on is there. home_chunks there: home chunks of each
+ *            shard below it. Stored by settle, raised by growth.h. (The core's say what the
+ *            reservation has)
  *
  * The steps open, settle, publish, close, survey, withdraw and clean are kernels of the host's.
  * open makes an empty heap, which a reset completes. To extend: map; settle; publish each row of
@@ -26,9 +27,9 @@
  *         leads there. So a free of a pointer into it is a bad free, and nobody reads its words
  * P11     publish: tags, states and words of new chunks (and a sync), present, and settle's top
  *         before it, then the insert into the pool, release (steps.h P3) -> the claim, acquire. So
- *         publish may run beside malloc and free: like a free it only adds (oom.h X1). A search
- *         that reads an older top has begun before the insert was seen by anybody whose request it
- *         answers (P8). The event of put_chunks_ ends older verdicts about runs (P6, X2)
+ *         publish may run beside malloc and free, and does (growth.h): like a free it only adds
+ * (oom.h X1). A search that reads an older top has begun before the insert was seen by anybody
+ * whose request it answers (P8). The event of put_chunks_ ends older verdicts about runs (P6, X2)
  *
  * withdraw, close, survey and clean want a quiet heap: the host waits for the device.
  *
@@ -131,12 +132,6 @@ WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan 
 
 /* --- steps -------------------------------------------------------------------------------- */
 
-/* log2 of the chunks of a unit. */
-WH_HD uint32_t wh_tessera_unit_log2_(wh_tessera_core g) {
-    wh_assert_internal(g.reserved != 0);
-    return g.reserved - 1u;
-}
-
 /* Nothing is there. */
 WH_FN void wh_tessera_open_(wh_tessera_ref h, uint64_t i, uint64_t n) {
     const wh_veb present = wh_tessera_present_(h.core);
@@ -146,7 +141,8 @@ WH_FN void wh_tessera_open_(wh_tessera_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_tessera_header *header = wh_tessera_header_(h.core);
         header->core = h.core;
-        header->core.top = header->core.home_chunks = 0;
+        header->top = header->home_chunks = 0;
+        header->growth = NULL;
         header->mapped_bytes = header->metadata_bytes = 0;
     }
 }
@@ -158,8 +154,8 @@ WH_FN void wh_tessera_settle_(wh_tessera_ref h, const wh_reserve_step *step, uin
     const uint32_t top = step->first << wh_tessera_unit_log2_(h.core), n = h.core.n_chunks;
     if (i == 0) {
         wh_assert_internal(top <= n);
-        header->core.top = top;
-        header->core.home_chunks = (top >> 6) / h.core.n_shards << 6;
+        header->top = top;
+        header->home_chunks = (top >> 6) / h.core.n_shards << 6;
         header->mapped_bytes = step->mapped_bytes;
         header->metadata_bytes = step->metadata_bytes;
         if (header->run_next < n - top) { /* runs begin below the top */
@@ -168,54 +164,34 @@ WH_FN void wh_tessera_settle_(wh_tessera_ref h, const wh_reserve_step *step, uin
     }
 }
 
-/* Chunks of word w of the pool that are of units [first, first + n). */
-WH_FN uint64_t wh_tessera_of_units_(wh_tessera_core g, const wh_reserve_step *step, uint32_t w) {
-    const uint32_t log2 = wh_tessera_unit_log2_(g), base = w << 6;
-    const uint32_t first = step->first << log2, end = (step->first + step->n) << log2;
-    const uint32_t from = first > base ? first - base : 0, to = end > base ? end - base : 0;
-    return to == 0 ? 0 : wh_ones_from_u64(from) & ~wh_ones_from_u64(to);
-}
-/* The words that have some: [*from, the returned one). */
-WH_FN uint32_t wh_tessera_unit_words_(wh_tessera_core g, const wh_reserve_step *step,
-                                      uint32_t *from) {
-    const uint32_t log2 = wh_tessera_unit_log2_(g);
-    wh_assert_internal(step->n != 0 && ((uint64_t)step->first + step->n) << log2 <= g.n_chunks);
-    *from = step->first << log2 >> 6;
-    return (((step->first + step->n) << log2) + 63) >> 6;
-}
-
 /* Units that are mapped come into the pool: a full warp for each word. P11 */
 WH_FN void wh_tessera_put_units_(wh_tessera_ref h, const wh_reserve_step *step, uint64_t i,
                                  uint64_t n) {
     const wh_tessera_core g = h.core;
-    const uint32_t lane = wh_lane_id();
     uint32_t w;
     const uint32_t end = wh_tessera_unit_words_(g, step, &w);
     for (w += (uint32_t)(i / WH_WARP_SIZE); w < end; w += (uint32_t)(n / WH_WARP_SIZE)) {
         const uint64_t chunks = wh_tessera_of_units_(g, step, w);
-        const uint32_t first = w << 6 | wh_ctz64(chunks), count = wh_popc64(chunks);
-        uint64_t *const words = wh_tessera_words_of_(g, first);
-        if (WH_PLANT(tessera_p11_insert, 0, lane == 0)) {
-            wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first, count);
+        wh_tessera_put_word_(g, WH_FULL_WARP, w, chunks);
+        if (wh_lane_id() == 0 && w + 1 == end) {
+            wh_tessera_lower_run_next_(g, w << 6 | wh_ctz64(chunks), wh_popc64(chunks));
         }
-        for (uint32_t k = lane; k < count; k += WH_WARP_SIZE) {
-            wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
-            wh_store_u32_relaxed(wh_tessera_state_at_(g, first + k), 0);
-        }
-        for (uint32_t k = lane; k < count * g.words_of_chunk; k += WH_WARP_SIZE) {
-            wh_store_u64_relaxed(&words[k], 0);
-        }
-        WH_PLANT(tessera_p11_sync, wh_syncwarp(WH_FULL_WARP), (void)0); /* P11 */
-        if (lane == 0) {
-            (void)wh_veb_insert_mask(wh_tessera_present_(g), w, chunks);
-            if (WH_PLANT(tessera_p11_insert, 1, 0)) {
-                wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first,
-                                       count); /* P3, P6, P11 */
-            }
-            if (w + 1 == end) {
-                wh_tessera_lower_run_next_(g, first, count);
-            }
-        }
+    }
+}
+
+/* From now on the heap grows while lanes run, or does so no more (growth.h). By one lane. */
+WH_FN void wh_tessera_set_growth_(wh_tessera_ref h, const wh_reserve_step *step, uint64_t i) {
+    if (i == 0) {
+        wh_tessera_header *header = wh_tessera_header_(h.core);
+        const uint32_t timed_out = header->growing.timed_out;
+        wh_tessera_growth none;
+        none.answer = 0;
+        none.lock = none.first = none.left = none.rows = none.taken = none.asked = none.count = 0;
+        none.padding = 0;
+        none.wait_us = step->n;
+        none.timed_out = timed_out;
+        header->growing = none;
+        header->growth = (wh_growth_box *)(void *)step->bits;
     }
 }
 
@@ -244,7 +220,7 @@ WH_FN int wh_tessera_is_free_unit_(wh_tessera_core g, uint32_t unit) {
 WH_FN void wh_tessera_survey_(wh_tessera_ref h, uint64_t *bits, uint64_t i, uint64_t n) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
     const uint32_t units = g.n_chunks >> wh_tessera_unit_log2_(g);
-    const uint32_t top = g.top >> wh_tessera_unit_log2_(g);
+    const uint32_t top = wh_tessera_top_(g) >> wh_tessera_unit_log2_(g);
     for (uint64_t k = i; k < (units + 63u) / 64; k += n) {
         uint64_t its = 0;
         for (uint32_t unit = (uint32_t)k * 64; unit < top && unit < (k + 1) * 64; unit++) {
@@ -313,6 +289,9 @@ WH_FN void wh_tessera_reserve_step(wh_tessera_ref h, const wh_reserve_step *step
         break;
     case WH_RESERVE_PUBLISH:
         wh_tessera_put_units_(h, step, i, n);
+        break;
+    case WH_RESERVE_GROWTH:
+        wh_tessera_set_growth_(h, step, i);
         break;
     case WH_RESERVE_CLOSE:
         wh_tessera_close_cursors_(h, i, n);

@@ -104,7 +104,8 @@ WH_FN_SLOW uint64_t wh_tessera_find_aligned_(const wh_tessera_core *g, wh_mask m
     const uint64_t base = (uint64_t)(uintptr_t)g->base;
     const uint32_t step_log2 = wh_log2_floor(align >> g->chunk_log2);
     const uint64_t first = (wh_round_up(base, align) - base) >> g->chunk_log2;
-    const uint64_t places = first + keep <= g->top ? ((g->top - keep - first) >> step_log2) + 1 : 0;
+    const uint32_t top = wh_tessera_top_of_all_(*g, mask);
+    const uint64_t places = first + keep <= top ? ((top - keep - first) >> step_log2) + 1 : 0;
     const uint32_t lanes = wh_popc32(mask);
     uint64_t found = WH_VEB_NONE;
     WH_NO_UNROLL
@@ -134,9 +135,9 @@ WH_FN_SLOW uint64_t wh_tessera_take_run_(const wh_tessera_core *g, wh_mask mask,
     wh_assert_internal(keep != 0 && keep <= chunks && wh_is_pow2(align));
     wh_assert_expensive(wh_tessera_same_(mask, chunks) && wh_tessera_same_(mask, end));
     const wh_veb pool = wh_tessera_pool_(*g);
-    const uint64_t all = ((uint64_t)g->top + 63) >> 6;
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     for (;;) {
+        const uint64_t all = ((uint64_t)wh_tessera_top_of_all_(*g, mask) + 63) >> 6;
         uint64_t first =
             end < all ? wh_veb_find_run_together(pool, mask, chunks, end) : WH_VEB_NONE;
         if (first == WH_VEB_NONE) {
@@ -312,6 +313,26 @@ WH_FN uint32_t wh_tessera_next_runs_(wh_tessera_core g, wh_group group, uint32_t
     return run;
 }
 
+/* The same in a take, with tags: the caller's run, or NULL. All lanes of the group. */
+WH_FN void *wh_tessera_try_runs_(const wh_tessera_core *g, wh_tessera_shard *own, wh_group group,
+                                 uint32_t keep) {
+    if (wh_group_leads(group)) {
+        wh_tessera_begin_take_(own);
+    }
+    wh_syncwarp(group.lanes); /* P4 */
+    const uint32_t run = wh_tessera_next_runs_(*g, group, keep);
+    if (group.lanes == WH_FULL_WARP) {
+        wh_tessera_tag_runs_(*g, run, keep);
+    } else if (run != g->n_chunks) {
+        (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
+    }
+    wh_syncwarp(group.lanes);
+    if (wh_group_leads(group)) {
+        wh_tessera_end_take_(own);
+    }
+    return run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
+}
+
 /* Requests of more than a chunk, or for an alignment of more. c: the large class of a request that
  * has found no slot, which NULL then speaks of, too; or NO_CLASS. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places behind the last
@@ -329,30 +350,17 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     void *p = NULL;
     const uint32_t request = wh_tessera_request_(g, c, align);
     int need = n != 0 && keep <= g->n_chunks;
-    if (wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
+    if (header->growth == NULL && wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
         need = 0; /* without disturbing other searches */
     }
     const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     if (need && extra == 0) {
-        if (wh_group_leads(group)) {
-            wh_tessera_begin_take_(own);
-        }
-        wh_syncwarp(group.lanes); /* P4 */
-        const uint32_t run = wh_tessera_next_runs_(*g, group, (uint32_t)keep);
-        if (group.lanes == WH_FULL_WARP) {
-            wh_tessera_tag_runs_(*g, run, (uint32_t)keep);
-        } else if (run != g->n_chunks) {
-            (void)wh_tessera_make_run_(*g, run, keep, 0, 1);
-        }
-        p = run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
-        wh_syncwarp(group.lanes);
-        if (wh_group_leads(group)) {
-            wh_tessera_end_take_(own);
-        }
+        p = wh_tessera_try_runs_(g, own, group, (uint32_t)keep);
     }
     need = need && p == NULL;
     /* The others one by one: in the pool; what is not there only the holder of the lock may ask
      * cursors for, or give up. */
+    wh_tessera_wish wish = wh_tessera_new_wish_(g);
     uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
     uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
     WH_NO_UNROLL
@@ -401,6 +409,14 @@ WH_FN_LINKED(void *, wh_tessera_run_,
                 }
             }
             got = no_run ? 0 : got;
+            const int wishes = is_owner && got == 0 && wish.over == 0;
+            if (header->growth != NULL && wh_any(mask, wishes)) {
+                const int more = wh_tessera_grow_(g, mask, shard, its_chunks, wishes, &wish);
+                fresh = 1;
+                if (more || WH_PLANT(tessera_x4_run, 1, 0)) { /* X4: also behind a refusal */
+                    got = WH_TESSERA_WAIT;
+                }
+            }
         }
         if (is_owner) {
             need = got == WH_TESSERA_WAIT;
@@ -411,7 +427,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         }
     }
     if (n != 0 && p == NULL) {
-        wh_add_u64_relaxed(&own->failed, 1);
+        wh_tessera_failed_(g, shard, 1, wish);
     }
     return p;
 }

@@ -226,7 +226,7 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
                               uint32_t c, uint64_t v, int refills, void *p) {
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
     const uint32_t lane = wh_lane_id();
-    wh_tessera_ticket ticket = wh_tessera_no_ticket_();
+    wh_tessera_ticket ticket = wh_tessera_no_ticket_(g);
     wh_tessera_ask ask;
     ask.shard = shard;
     ask.c = c;
@@ -256,7 +256,7 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
         }
         ask.rung = wh_tessera_next_(g, mask, ask, need && ask.rung == WH_TESSERA_NONE, &ticket);
         if (need && ask.rung == WH_TESSERA_DONE) {
-            wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, c < g->n_small);
+            wh_tessera_failed_(g, shard, c < g->n_small, ticket.wish);
             need = 0;
         }
         /* Who waits sleeps: lanes that look again and again are in the way of who refills, and even

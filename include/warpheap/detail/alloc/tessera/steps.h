@@ -63,6 +63,12 @@ WH_FN int wh_tessera_is_unused_(wh_tessera_core g, uint32_t chunk) { /* I2 */
     return !any;
 }
 
+/* The top, alike for all lanes of mask: it may rise (growth.h). */
+WH_FN uint32_t wh_tessera_top_of_all_(wh_tessera_core g, wh_mask mask) {
+    wh_assert_internal(wh_tessera_in_mask_(mask));
+    return wh_shfl_u32(mask, wh_tessera_top_(g), wh_mask_leader(mask));
+}
+
 WH_FN void wh_tessera_begin_take_(wh_tessera_shard *shard) { /* P4 */
     wh_add_u64_relaxed(&shard->takes, WH_TESSERA_TAKE);
 }
@@ -237,7 +243,7 @@ WH_FN_SLOW wh_tessera_claim wh_tessera_seek_(const wh_tessera_core *ref, uint32_
     wh_tessera_claim claim;
     claim.first = claim.n = 0;
     uint64_t from = g.begin + ((uint64_t)shard << 6);
-    from = from < g.top ? from : 0;
+    from = from < wh_tessera_top_(g) ? from : 0;
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_SEEK_TRIES && claim.n == 0; tries++) {
         const uint64_t found = wh_veb_successor(pool, from);
@@ -280,7 +286,7 @@ WH_FN int wh_tessera_any_listed_(wh_tessera_core g, uint32_t c) {
 WH_FN int wh_tessera_holds_(wh_tessera_core g, wh_mask mask) {
     wh_assert_internal(wh_tessera_in_mask_(mask));
     const wh_veb tree = wh_tessera_pool_(g);
-    const uint64_t n = ((uint64_t)g.top + 63) >> 6;
+    const uint64_t n = ((uint64_t)wh_tessera_top_of_all_(g, mask) + 63) >> 6;
     const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
     WH_NO_UNROLL
     for (uint64_t first = 0; first < n; first += 8 * lanes) {

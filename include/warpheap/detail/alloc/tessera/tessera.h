@@ -25,6 +25,7 @@
  *   runs.h        requests of more than a chunk (X2)
  *   slow.h        the slow path of slots: a short way, then a ladder
  *   inspect.h     first state, statistics, checks
+ *   growth.h      memory that a thread of the host adds while lanes run (I10, X4, P12, P13)
  *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
  *   gauge.h       statistics by the host, while lanes run
  *   image.h       what of a heap goes into a file, and comes back

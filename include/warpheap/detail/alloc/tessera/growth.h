@@ -1,0 +1,279 @@
+/* alloc/tessera/growth.h: a heap in reserved addresses that gets more memory while lanes run, from
+ * a thread of the host. What that does: src/host/growth.c. This file may change: it is no part of
+ * the API.
+ *
+ * The host maps units and posts them, as rows, in the box (contract.h), memory of its own that the
+ * device sees, too. A malloc that finds nothing takes units of the last row, publishes them, and
+ * looks again. Where there are none it asks the host for more, and waits: until units have come
+ * into the pool, or the host has answered that there are none, or its time is over.
+ *
+ * growth  stored while the heap is quiet. NULL: none of this happens
+ * lock    exchange acquire, by a lane that then takes units or asks; store release, a few loads and
+ *         stores later. It protects growing's fields down to `asked`, and what lanes store in the
+ *         box
+ * top, home_chunks   fetch_max, relaxed, by who publishes
+ *
+ * I10     a unit that is mapped is posted, in the header's row, a lane's that publishes it, or in
+ *         the pool. From the row to the pool it is in a take, which begins under the lock: so a
+ *         search before NULL waits for it (oom.h X1). An event there ends older verdicts about runs
+ *         (X2), which may have been set before the take
+ * X4      NULL for want of memory only if the host has said, to a request that was made during the
+ *         call, that it has no more, nobody had taken less than all it had posted, and behind that
+ *         a search has found nothing (X1, X2). NULL for want of time is counted: timed_out
+ *
+ * P12     the host: map, then posted, release -> take_row_, acquire, both of system scope: units
+ *         are there before lanes use them; other lanes that put them into the pool: a sync. Its
+ *         answer comes behind what it has posted for it, and lanes read the answer first: so an
+ *         answer and nothing posted means that there was nothing
+ * P13     take_row_: the take begins, then unlock, release -> the lock, acquire, of who sees no
+ *         units left; its store of `answer`, release -> the load of who waits, acquire, which then
+ *         searches (oom.h reads takes behind that)
+ *
+ * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
+ *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its time
+ * Cost    units that are posted: 2 atomics and 2 stores to the host's memory; each row 5 loads
+ *         from there, about a microsecond each; then what publishing takes. Heaps that do not grow:
+ *         a load where they have found nothing
+ * Check   tests/unit/tessera_growth.c, tests/fault
+ */
+#ifndef WH_ALLOC_TESSERA_GROWTH_H
+#define WH_ALLOC_TESSERA_GROWTH_H
+
+#include "warpheap/detail/alloc/tessera/steps.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+/* --- units come into the pool ------------------------------------------------------------- */
+
+/* log2 of the chunks of a unit. */
+WH_HD uint32_t wh_tessera_unit_log2_(wh_tessera_core g) {
+    wh_assert_internal(g.reserved != 0);
+    return g.reserved - 1u;
+}
+
+/* Chunks of word w of the pool that are of units [first, first + n). */
+WH_FN uint64_t wh_tessera_of_units_(wh_tessera_core g, const wh_reserve_step *step, uint32_t w) {
+    const uint32_t log2 = wh_tessera_unit_log2_(g), base = w << 6;
+    const uint32_t first = step->first << log2, end = (step->first + step->n) << log2;
+    const uint32_t from = first > base ? first - base : 0, to = end > base ? end - base : 0;
+    return to == 0 ? 0 : wh_ones_from_u64(from) & ~wh_ones_from_u64(to);
+}
+/* The words that have some: [*from, the returned one). */
+WH_FN uint32_t wh_tessera_unit_words_(wh_tessera_core g, const wh_reserve_step *step,
+                                      uint32_t *from) {
+    const uint32_t log2 = wh_tessera_unit_log2_(g);
+    wh_assert_internal(step->n != 0 && ((uint64_t)step->first + step->n) << log2 <= g.n_chunks);
+    *from = step->first << log2 >> 6;
+    return (((step->first + step->n) << log2) + 63) >> 6;
+}
+
+/* Chunks of word w of the pool, which are mapped and absent, come into the pool: all lanes of mask
+ * share the work. reserve.h P11 */
+WH_FN void wh_tessera_put_word_(wh_tessera_core g, wh_mask mask, uint32_t w, uint64_t chunks) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && chunks != 0);
+    const uint32_t rank = wh_mask_rank(mask), lanes = wh_popc32(mask);
+    const uint32_t first = w << 6 | wh_ctz64(chunks), count = wh_popc64(chunks);
+    uint64_t *const words = wh_tessera_words_of_(g, first);
+    if (WH_PLANT(tessera_p11_insert, 0, rank == 0)) {
+        wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first, count);
+    }
+    for (uint32_t k = rank; k < count; k += lanes) {
+        wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
+        wh_store_u32_relaxed(wh_tessera_state_at_(g, first + k), 0);
+    }
+    for (uint32_t k = rank; k < count * g.words_of_chunk; k += lanes) {
+        wh_store_u64_relaxed(&words[k], 0);
+    }
+    WH_PLANT(tessera_p11_sync, wh_syncwarp(mask), (void)0); /* P11 */
+    if (rank == 0) {
+        (void)wh_veb_insert_mask(wh_tessera_present_(g), w, chunks);
+        if (WH_PLANT(tessera_p11_insert, 1, 0)) {
+            wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first,
+                                   count); /* P3, P6, P11 */
+        }
+    }
+}
+
+/* --- from the host ------------------------------------------------------------------------- */
+
+/* How long a malloc is to wait for growth. */
+typedef struct wh_tessera_wish {
+    uint32_t over;  /* 0: it may wait; else why not any more */
+    uint32_t count; /* growing.count before it looked for memory */
+} wh_tessera_wish;
+#define WH_TESSERA_REFUSED 1u
+#define WH_TESSERA_TIMED_OUT 2u
+
+WH_FN wh_tessera_wish wh_tessera_new_wish_(const wh_tessera_core *g) {
+    const wh_tessera_header *header = wh_tessera_header_of_(g);
+    wh_tessera_wish wish;
+    wish.over = 0;
+    wish.count = header->growth != NULL ? wh_load_u32_relaxed(&header->growing.count) : 0;
+    return wish;
+}
+
+/* n mallocs return NULL. */
+WH_FN void wh_tessera_failed_(const wh_tessera_core *g, uint32_t shard, uint32_t n,
+                              wh_tessera_wish wish) {
+    wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, n);
+    if (wish.over == WH_TESSERA_TIMED_OUT) {
+        wh_add_u32_relaxed(&wh_tessera_header_(*g)->growing.timed_out, n);
+    }
+}
+
+/* Up to n units, from the host's rows, by a lane that has the lock: first << 32 | how many, and a
+ * take has begun, which the caller ends (I10). 0: there are none, and `answer` is from before. */
+WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard *own, uint32_t n) {
+    wh_tessera_growth *growing = &header->growing;
+    wh_growth_box *box = header->growth;
+    uint32_t left = wh_load_u32_relaxed(&growing->left);
+    uint32_t first = wh_load_u32_relaxed(&growing->first);
+    if (left == 0) {
+        const uint32_t rows = wh_load_u32_relaxed(&growing->rows);
+        const uint64_t answer = wh_load_u64_system(&box->answer); /* P12 */
+        if ((uint32_t)wh_load_u64_system(&box->posted) == rows) {
+            wh_store_u64_release(&growing->answer, answer); /* P13 */
+            return 0;
+        }
+        const wh_growth_row *row = &box->rows[rows % WH_GROWTH_ROWS];
+        const uint64_t units = wh_load_u64_system(&row->units);
+        first = wh_high_u32(units);
+        left = wh_low_u32(units);
+        wh_store_u32_relaxed(&growing->rows, rows + 1);
+        wh_store_u64_relaxed(&header->mapped_bytes, wh_load_u64_system(&row->mapped_bytes));
+        wh_store_u64_relaxed(&header->metadata_bytes, wh_load_u64_system(&row->metadata_bytes));
+    }
+    n = n < left ? n : left;
+    WH_PLANT(tessera_i10_take, wh_tessera_begin_take_(own), (void)0);          /* I10, P13 */
+    WH_PLANT(tessera_i10_event, wh_add_u32_relaxed(&own->events, 1), (void)0); /* I10 */
+    const uint32_t taken = wh_load_u32_relaxed(&growing->taken) + n;
+    wh_store_u32_relaxed(&growing->first, first + WH_PLANT(tessera_i10_units, n, 0));
+    wh_store_u32_relaxed(&growing->left, left - n);
+    wh_store_u32_relaxed(&growing->taken, taken);
+    wh_store_u64_system(&box->taken, taken);
+    return (uint64_t)first << 32 | n;
+}
+
+/* Asks for n units in a row, if request `number` has not been made and no other is under way. By a
+ * lane that has the lock. */
+WH_FN void wh_tessera_ask_host_(wh_tessera_header *header, uint32_t number, uint32_t n) {
+    wh_tessera_growth *growing = &header->growing;
+    const uint32_t asked = wh_load_u32_relaxed(&growing->asked);
+    if (wh_high_u32(wh_load_u64_relaxed(&growing->answer)) == asked &&
+        (int32_t)(asked - number) < 0) {
+        wh_store_u32_relaxed(&growing->asked, asked + 1);
+        wh_store_u64_system(&header->growth->asked, (uint64_t)(asked + 1) << 32 | n);
+    }
+}
+
+/* Units that a lane of mask has taken come into the pool. All lanes of mask. */
+WH_FN void wh_tessera_put_row_(const wh_tessera_core *ref, wh_mask mask, uint64_t row) {
+    const wh_tessera_core g = *ref;
+    wh_tessera_header *header = wh_tessera_header_(g);
+    const int leads = wh_lane_id() == wh_mask_leader(mask);
+    wh_reserve_step step;
+    step.first = wh_high_u32(row);
+    step.n = wh_low_u32(row);
+    const uint32_t top = (step.first + step.n) << wh_tessera_unit_log2_(g);
+    if (leads && WH_PLANT(tessera_p11_top, 1, 0)) { /* P11 */
+        (void)wh_fetch_max_u32_relaxed(&header->top, top);
+        (void)wh_fetch_max_u32_relaxed(&header->home_chunks, (top >> 6) / g.n_shards << 6);
+    }
+    uint32_t w;
+    const uint32_t end = wh_tessera_unit_words_(g, &step, &w);
+    WH_NO_UNROLL
+    for (; w < end; w++) {
+        wh_tessera_put_word_(g, mask, w, wh_tessera_of_units_(g, &step, w));
+    }
+    if (leads) {
+        const uint32_t chunks = step.n << wh_tessera_unit_log2_(g);
+        wh_tessera_lower_run_next_(g, top - chunks, chunks);
+        wh_add_u32_relaxed(&header->growing.count, 1);
+    }
+}
+
+/* One look of a lane that waits for n units and for request *number: why it waits no more; 0: and
+ * *row: units that it has taken, or 0. */
+WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_header *header, wh_tessera_shard *own,
+                                         uint32_t n, uint32_t *number, uint64_t *row) {
+    wh_tessera_growth *growing = &header->growing;
+    if (wh_load_u32_relaxed(&growing->lock) == 0 &&
+        wh_exchange_u32_acquire(&growing->lock, 1) == 0) {
+        *row = wh_tessera_take_row_(header, own, n);
+        if (*row == 0) {
+            wh_tessera_ask_host_(header, *number, n);
+        }
+        wh_store_u32_release(&growing->lock, 0); /* P13 */
+    }
+    if (*row != 0) {
+        return 0;
+    }
+    const uint64_t answer = wh_load_u64_acquire(&growing->answer); /* P13 */
+    if (WH_PLANT(tessera_x4_number, (int32_t)(wh_high_u32(answer) - *number) < 0, 0)) {
+        return 0;
+    }
+    if (wh_low_u32(answer) != 0 && n >= wh_low_u32(answer)) {
+        return WH_TESSERA_REFUSED; /* X4 */
+    }
+    *number = wh_load_u32_relaxed(&growing->asked) + 1; /* it was served, and others had that */
+    return 0;
+}
+
+/* Waits for growth by `chunks` chunks in a row, for those lanes of mask that say so (waits). 1:
+ * there is more than before, look again. 0: who waited is to wait no more (wish->over), or none
+ * did. All lanes of mask. */
+WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                uint64_t chunks, int waits, wh_tessera_wish *wish) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && chunks != 0);
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
+    waits = waits && wish->over == 0;
+    const wh_mask waiting = wh_ballot(mask, waits);
+    if (waiting == 0) {
+        return 0;
+    }
+    const uint32_t leader = wh_mask_leader(waiting);
+    const uint32_t log2 = wh_tessera_unit_log2_(*g);
+    const uint32_t n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
+    uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1;
+    uint32_t over = 0, count = wish->count, grown = 0;
+    uint64_t row = 0, since = 0;
+    WH_NO_UNROLL
+    for (uint32_t attempt = 0; !grown && over == 0; attempt++) {
+        if (wh_lane_id() == leader) {
+            count = wh_load_u32_relaxed(&header->growing.count);
+            grown = count != wish->count;
+            if (!grown) {
+                over = wh_tessera_look_for_host_(header, own, n, &number, &row);
+                grown = row != 0;
+            }
+            if (!grown && over == 0) {
+                const uint64_t now = wh_time_ns();
+                since = attempt == 0 ? now : since;
+                over = now - since > (uint64_t)header->growing.wait_us * 1000 ? WH_TESSERA_TIMED_OUT
+                                                                              : 0;
+            }
+        }
+        grown = wh_shfl_u32(mask, grown, leader);
+        over = wh_shfl_u32(mask, over, leader);
+        if (!grown && over == 0) {
+            wh_backoff(attempt);
+        }
+    }
+    row = wh_shfl_u64(mask, row, leader);
+    wish->count = wh_shfl_u32(mask, count, leader) + (row != 0);
+    wish->over = waits ? over : wish->over;
+    if (row != 0) {
+        WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
+        wh_tessera_put_row_(g, mask, row);
+        wh_syncwarp(mask);
+        if (wh_lane_id() == leader) {
+            WH_PLANT(tessera_i10_take, wh_tessera_end_take_(own), (void)0);
+        }
+    }
+    return grown != 0;
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif

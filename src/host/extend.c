@@ -1,0 +1,100 @@
+/* extend.c: the host's calls extend, trim and extent on heaps in reserved addresses. A heap that
+ * grows while kernels run pauses meanwhile. */
+#include "last_error.h"
+#include "reserve.h"
+
+static wh_status refuse_plain(const wh_heap *heap) {
+    return (heap->info->caps & WH_CAP_RESERVE) == 0
+               ? whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space",
+                            heap->info->name)
+               : whi_refuse(WH_UNSUPPORTED, "the heap was created without reserve_bytes: it has "
+                                            "no address space to extend into");
+}
+
+/* Takes the lock, behind all work of the device: which may wait for growth, and so for who looks
+ * after that, with the lock. */
+static wh_status lock_quiet(const wh_heap *heap) {
+    whi_reserve *r = heap->reserve;
+    (void)pthread_mutex_lock(&r->lock);
+    if (r->growth == NULL) {
+        return wh_device_sync(heap->device);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    const wh_status s = wh_device_sync(heap->device);
+    (void)pthread_mutex_lock(&r->lock);
+    return s;
+}
+
+wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    whi_reserve *r = heap->reserve;
+    if (r == NULL) {
+        return refuse_plain(heap);
+    }
+    wh_status s = lock_quiet(heap);
+    const uint64_t unit = r->plan.unit_bytes;
+    const uint64_t n = bytes / unit + (bytes % unit != 0);
+    if (s == WH_OK && n != 0) {
+        whi_growth_pause(heap);
+        s = whi_reserve_extend(heap, n);
+        const wh_status last = whi_growth_resume(heap);
+        s = s == WH_OK ? last : s;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back) {
+    if (given_back != NULL) {
+        *given_back = 0;
+    }
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    whi_reserve *r = heap->reserve;
+    if (r == NULL) {
+        return refuse_plain(heap);
+    }
+    wh_status s = lock_quiet(heap);
+    uint64_t before = whi_reserve_mapped(r);
+    if (s == WH_OK && before > keep_bytes) {
+        whi_growth_pause(heap);
+        s = whi_reserve_trim(heap, keep_bytes);
+        before -= whi_reserve_mapped(r);
+        if (given_back != NULL) {
+            *given_back = before;
+        }
+        const wh_status more = whi_growth_resume(heap);
+        s = s == WH_OK ? more : s;
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+wh_status wh_heap_extent(const wh_heap *heap, uint64_t *mapped, uint64_t *reserved,
+                         uint64_t *granule) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_reserve *r = heap->reserve;
+    if (r != NULL) {
+        (void)pthread_mutex_lock(&r->lock);
+    }
+    if (mapped != NULL) {
+        *mapped = r != NULL ? whi_reserve_mapped(r) : heap->bytes;
+    }
+    if (reserved != NULL) {
+        *reserved = heap->bytes;
+    }
+    if (granule != NULL) {
+        *granule = r != NULL ? r->plan.unit_bytes : 0;
+    }
+    if (r != NULL) {
+        (void)pthread_mutex_unlock(&r->lock);
+    }
+    return WH_OK;
+}
