@@ -10,9 +10,9 @@
 #define wh_heap_get_stats_on inline_heap_get_stats_on
 #define wh_gauge_read inline_gauge_read
 #define wh_gauge_read_file inline_gauge_read_file
-#include "warpheap/gauge.h"
 #define wh_heap_growth_start inline_heap_growth_start
 #define wh_heap_growth_get_info inline_heap_growth_get_info
+#include "warpheap/gauge.h"
 #include "warpheap/heap.h"
 #undef wh_gauge_read
 #undef wh_gauge_read_file

@@ -56,8 +56,7 @@ WH_FN_HOST int wh_tessera_copy_shards_(wh_tessera_copy *c) {
         return 0;
     }
     c->header = *header;
-    c->top = c->h.core.reserved != 0 ? header->core.top : c->h.core.n_chunks;
-    c->top = c->top < c->h.core.n_chunks ? c->top : c->h.core.n_chunks;
+    c->top = header->top < c->h.core.n_chunks ? header->top : c->h.core.n_chunks;
     for (uint32_t from = 0; from < n; from += step) {
         const uint32_t k = n - from < step ? n - from : step;
         const wh_tessera_shard *shards = (const wh_tessera_shard *)c->lens->look(
