@@ -59,8 +59,6 @@ cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream);
 enum { cudaHostAllocPortable = 1, cudaHostAllocMapped = 2 };
-cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
-cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all);
 cudaError_t cudaMemset(void *p, int byte, size_t bytes);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);

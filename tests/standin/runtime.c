@@ -195,8 +195,8 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {
 }
 /* Mapped memory has one address for both sides. */
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
-    strays += flags != (cudaHostAllocPortable | cudaHostAllocMapped);
-    return add(p, bytes);
+    const unsigned mapped = cudaHostAllocPortable | cudaHostAllocMapped;
+    return flags == mapped || flags == cudaHostAllocDefault ? add(p, bytes) : cudaErrorInvalidValue;
 }
 cudaError_t cudaFreeHost(void *p) {
     return drop(p);
@@ -242,12 +242,6 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
     own = *mode;
     *mode = before;
     return cudaSuccess;
-}
-cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags) {
-    return flags == cudaHostAllocDefault ? add(p, bytes) : cudaErrorInvalidValue;
-}
-cudaError_t cudaFreeHost(void *p) {
-    return drop(p);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     return drop(stream);
