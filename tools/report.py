@@ -434,7 +434,7 @@ def goals_table():
     topics = [RUN + name for name in ("tessera", "registers", "tessera_waste")]
     rows = [row for topic in topics for row in rows_of(topic, alloc="tessera")]
     goals = [goal for goal in compare.goals_of("tessera")
-             if not goal["case"].startswith(("arena", "gauge", "ops-", "kdtree"))]
+             if not goal["case"].startswith(("arena", "gauge", "ops-", "kdtree", "reserve"))]
     return [*table(GOAL_HEADS, goal_rows(rows, goals)), "", *source(*topics)]
 
 

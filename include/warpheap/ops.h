@@ -101,7 +101,8 @@ typedef struct wh_join_options {
     wh_join_kind kind;
     uint32_t key_bytes; /* 4 (the default) or 8 */
     wh_value_kind build_value, probe_value;
-    uint32_t page_bytes;             /* of a page; default 16384. 32 rows must fit */
+    uint32_t page_bytes; /* of a page; 32 rows must fit. Default: 16384, or 4096 where the
+                            heap has less than 64 MiB, or no such blocks */
     uint64_t build_rows, probe_rows; /* of the tables to come, at most */
 } wh_join_options;
 
@@ -220,7 +221,7 @@ typedef struct wh_group_options {
     uint32_t key_bytes;    /* 4 (the default) or 8 */
     wh_group_value value;
     uint32_t aggregates; /* default WH_GROUP_COUNT. `paper`: 0 */
-    uint32_t page_bytes; /* of a page; default 16384. 32 rows must fit */
+    uint32_t page_bytes; /* as in wh_join_options */
     uint64_t rows;       /* of the tables to come, at most */
 } wh_group_options;
 

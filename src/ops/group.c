@@ -181,7 +181,7 @@ static wh_status make(wh_group *x, const wh_group_options *o) {
     g->n = (uint32_t)o->rows;
     g->key_bytes = o->key_bytes != 0 ? o->key_bytes : 4;
     g->value_bytes = value_bytes(o->value);
-    g->page_bytes = o->page_bytes != 0 ? o->page_bytes : DEFAULT_PAGE;
+    g->page_bytes = o->page_bytes != 0 ? o->page_bytes : whi_default_page(x->heap);
     ask(g, o->value, o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT);
     TRY(whi_check_pages(x->heap, g->page_bytes, g->out.room));
     TRY(x->kernels->size(x->device, g));

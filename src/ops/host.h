@@ -13,7 +13,6 @@
 /* What an allocator must have to be built with operators. */
 #define OPS_CAPS (WH_CAP_FREE | WH_CAP_DISJOINT)
 
-#define DEFAULT_PAGE 16384u
 #define MOST_HELD 64u
 
 /* Memory of a device, until all of it is let go. */
@@ -165,6 +164,17 @@ static inline wh_status whi_largest_block(wh_heap *heap, uint64_t *bytes) {
         }
     }
     return WH_OK;
+}
+
+/* Bytes of a page where the caller leaves it open: small heaps have small ones, as each warp fills
+ * one. */
+static inline uint32_t whi_default_page(wh_heap *heap) {
+    const uint32_t large = 16384, small = 4096;
+    whi_heap_place at;
+    uint64_t largest = 0;
+    const int is_large = whi_find_heap(heap, &at) == WH_OK && at.bytes >= (uint64_t)64 << 20 &&
+                         whi_largest_block(heap, &largest) == WH_OK && largest >= large;
+    return is_large ? large : small;
 }
 
 /* Whether pages of so many bytes do, with so many rows of the result, and the heap serves them. */

@@ -168,7 +168,7 @@ static wh_status make(wh_join *x, const wh_join_options *o) {
     j->side[1].n = (uint32_t)o->probe_rows;
     j->is_paged = x->how == PAGED;
     j->by_thread = x->how == PAPER;
-    j->page_bytes = o->page_bytes != 0 ? o->page_bytes : DEFAULT_PAGE;
+    j->page_bytes = o->page_bytes != 0 ? o->page_bytes : whi_default_page(x->heap);
     lay_columns(j);
     TRY(whi_check_pages(x->heap, j->page_bytes, j->shape.room));
     const uint32_t page = j->page_bytes / (j->key_bytes + 4);
