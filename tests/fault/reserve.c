@@ -235,9 +235,10 @@ WH_FN void take_last(workload_args a, uint32_t *stage) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
     uint64_t row = 0;
+    int none = 0;
     uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1, over = 0;
     while (row == 0 && over == 0) {
-        over = wh_tessera_look_for_host_(header, own, 1, &number, &row);
+        over = wh_tessera_look_for_host_(header, own, 1, &number, &row, &none);
         wh_backoff(2);
     }
     if (row == 0) { /* one of the others has it */
