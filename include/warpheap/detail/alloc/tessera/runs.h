@@ -337,8 +337,8 @@ WH_FN void *wh_tessera_try_runs_(const wh_tessera_core *g, wh_tessera_shard *own
 
 /* More of a heap that grows, for lane `owner` of mask; then places behind the last run again, for
  * each lane that wants a run of `keep` chunks, not 0: its run, or NULL. All lanes of mask. */
-WH_FN void *wh_tessera_grow_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
-                                 uint32_t shard, uint64_t keep, wh_tessera_wish *wish) {
+WH_FN_SLOW void *wh_tessera_grow_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
+                                      uint32_t shard, uint64_t keep, wh_tessera_wish *wish) {
     const int asks = wh_lane_id() == owner;
     const uint64_t chunks = wh_shfl_u64(mask, keep, owner);
     const int more = wh_tessera_grow_soon_(g, mask, shard, chunks, asks, wish);
