@@ -199,7 +199,7 @@ static void look(wh_heap *h) {
     if (asked >> 32 != g->known_answered) {
         answer(h, asked);
     }
-    while (not_taken(g) < g->ahead && !g->is_short) {
+    while (not_taken(g) < g->ahead && !g->is_short && g->posted - g->done < WH_GROWTH_ROWS) {
         const uint32_t lacks = g->ahead - not_taken(g);
         g->is_short = give(h, lacks < g->step ? lacks : g->step) == 0;
     }

@@ -146,11 +146,16 @@ static wh_status published(const wh_launch *l, const workload_args *a) {
 static struct {
     whi_device_ops with;
     const whi_device_ops *ops;
-    int refuses;
+    int refuses; /* atomic: lanes store it while the host maps */
 } back;
 
 static wh_status try_map(wh_device *d, void *at, uint64_t bytes, uint64_t piece) {
-    return back.refuses ? WH_OUT_OF_MEMORY : back.ops->map(d, at, bytes, piece);
+    const int refuses = __atomic_load_n(&back.refuses, __ATOMIC_RELAXED);
+    return refuses ? WH_OUT_OF_MEMORY : back.ops->map(d, at, bytes, piece);
+}
+
+static void allow_map(void) {
+    __atomic_store_n(&back.refuses, 0, __ATOMIC_RELAXED);
 }
 
 /* One lane takes what there is, until NULL, which the host has said to it; and frees it. */
@@ -217,7 +222,7 @@ WH_KERNEL(grow_beside, workload_args, a) {
     }
     if (wh_block_id() == 1 && wh_lane_id() == 0) {
         void *all = use_up(a);
-        back.refuses = 0; /* from now on there is memory for all */
+        allow_map(); /* from now on there is memory for all */
         give_back(a, all);
         wh_add_u32_release(stage, 1);
     }
@@ -235,9 +240,10 @@ WH_FN void take_last(workload_args a, uint32_t *stage) {
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
     uint64_t row = 0;
+    int none = 0;
     uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1, over = 0;
     while (row == 0 && over == 0) {
-        over = wh_tessera_look_for_host_(header, own, 1, &number, &row);
+        over = wh_tessera_look_for_host_(header, own, 1, &number, &row, &none);
         wh_backoff(2);
     }
     if (row == 0) { /* one of the others has it */
@@ -260,12 +266,14 @@ WH_KERNEL(wait_for_last, workload_args, a) {
         while (wh_load_u32_acquire(stage) < others) {
             wh_backoff(4);
         }
-        back.refuses = 0;
+        allow_map();
         take_last(a, stage);
         wh_add_u32_release(stage, 1);
     } else {
         void *all = use_up(a);
-        back.refuses = back.refuses && a.kinds == 0;
+        if (a.kinds != 0) {
+            allow_map();
+        }
         wh_add_u32_release(stage, 1);
         while (a.kinds == 0 && wh_load_u32_relaxed(&stage[1]) == 0) {
             wh_backoff(2);

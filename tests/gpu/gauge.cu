@@ -3,6 +3,7 @@
 // heap it says what the statistics say, plain and reserved.
 // Exit status 77: there is no GPU.
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <thread>
 
@@ -20,15 +21,20 @@ __global__ void turn(wh_heap_ref heap, void **blocks, unsigned seed) {
     blocks[i] = seed == 0 ? nullptr : wh_malloc(heap, 16 + (i * 37 + seed * 101) % 1500);
 }
 
-// N blocks, then nothing until the host says so (or 20 s), then they go. It is launched with as
-// many blocks as the GPU holds, so that no other kernel can run beside it.
+// N blocks, then nothing until the host says so (or about 3 s), then they go. It is launched with
+// as many blocks as the GPU holds, so that no other kernel can run beside it. One thread of a block
+// looks, now and then: all of them would keep the way to the host's memory busy.
 __global__ void hold(wh_heap_ref heap, void **blocks, const volatile int *go) {
     const unsigned n = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
     for (unsigned i = first; i < N; i += n) {
         blocks[i] = wh_malloc(heap, 256);
     }
-    for (long long begin = clock64(); *go == 0 && clock64() - begin < 40000000000LL;) {
+    if (threadIdx.x == 0) {
+        for (long long begin = clock64(); *go == 0 && clock64() - begin < 6000000000LL;) {
+            __nanosleep(1000);
+        }
     }
+    __syncthreads();
     for (unsigned i = first; i < N; i += n) {
         wh_free(heap, blocks[i]);
     }
@@ -92,7 +98,7 @@ static void quiet(uint64_t reserved) {
 }
 
 // The kernel waits for the host, and the host for what the gauge says of the kernel: a gauge that
-// waited for kernels would see nothing before their 20 s are over.
+// waited for kernels would see nothing before their 3 s are over.
 static void busy() {
     space s = make(256 * MIB, 0);
     int *go = nullptr, n_sms = 0, each = 0;
@@ -109,15 +115,19 @@ static void busy() {
     CHECK(cudaEventRecord(end) == cudaSuccess);
     wh_gauge_sample sample = {};
     unsigned looks = 0;
-    while (sample.live_blocks != N && cudaEventQuery(end) == cudaErrorNotReady) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (sample.live_blocks != N && cudaEventQuery(end) == cudaErrorNotReady &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)) {
         CHECK(wh_gauge_read(s.gauge, WH_GAUGE_BLOCKS, &sample) == WH_OK);
         looks++;
     }
+    const cudaError_t state = cudaEventQuery(end);
+    std::printf("%u looks; the last one took %.3f ms for %.1f MiB, and saw %llu blocks of %u\n",
+                looks, static_cast<double>(sample.took_ns) * 1e-6,
+                static_cast<double>(sample.read_bytes) / static_cast<double>(MIB),
+                static_cast<unsigned long long>(sample.live_blocks), N);
     CHECK(sample.live_blocks == N && sample.used_bytes >= 256ull * N);
-    CHECK(cudaEventQuery(end) == cudaErrorNotReady); // the kernel runs on
-    std::printf("%u looks; the last one took %.3f ms for %.1f MiB\n", looks,
-                static_cast<double>(sample.took_ns) * 1e-6,
-                static_cast<double>(sample.read_bytes) / static_cast<double>(MIB));
+    CHECK(state == cudaErrorNotReady); // the kernel runs on
     *const_cast<volatile int *>(go) = 1;
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
     compare(s);
@@ -125,7 +135,8 @@ static void busy() {
     drop(&s);
 }
 
-// A thread reads while this one launches, captures a graph, extends and trims.
+// A thread reads while this one launches, captures a graph, extends and trims. It pauses between
+// reads, since a read holds the lock that extend and trim want.
 static void beside() {
     space s = make(64 * MIB, 2048 * MIB);
     cudaStream_t stream;
@@ -141,9 +152,16 @@ static void beside() {
             CHECK(wh_gauge_read(s.gauge, WH_GAUGE_BLOCKS, &sample) == WH_OK);
             CHECK(sample.used_bytes <= 2048 * MIB);
             looks++;
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     });
+    const auto begin = std::chrono::steady_clock::now();
+    unsigned turns = 0;
     for (unsigned k = 1; k <= 40; k++) {
+        if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(8)) {
+            break;
+        }
+        turns = k;
         CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
         for (unsigned i = 0; i < 10; i++) {
             turn<<<N / 256, 256, 0, stream>>>(s.handle, s.blocks, k + i);
@@ -152,6 +170,7 @@ static void beside() {
         for (unsigned i = 0; looks < seen + 2 && i < 1000; i++) { // a whole look within
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
+        CHECK(looks >= seen + 2);
         CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
         CHECK(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
         CHECK(cudaGraphLaunch(exec, stream) == cudaSuccess);
@@ -163,7 +182,8 @@ static void beside() {
     }
     stop = true;
     reader.join();
-    CHECK(looks > 40);
+    std::printf("%u looks beside %u turns\n", looks.load(), turns);
+    CHECK(turns == 40 && looks > 40);
     turn<<<N / 256, 256>>>(s.handle, s.blocks, 0);
     compare(s);
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
@@ -171,14 +191,19 @@ static void beside() {
 }
 
 int main() {
+    (void)std::setvbuf(stdout, nullptr, _IONBF, 0); // also what comes before a time limit
     int n = 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0) {
         std::puts("no GPU");
         return 77;
     }
+    std::puts("quiet");
     quiet(0);
+    std::puts("quiet, reserved");
     quiet(1024 * MIB);
+    std::puts("busy");
     busy();
+    std::puts("beside");
     beside();
     std::puts(failures == 0 ? "as the statistics say" : "FAILED");
     return failures == 0 ? 0 : 1;

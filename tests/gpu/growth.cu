@@ -74,8 +74,10 @@ static space make(uint64_t reserved) {
     wh_heap_options o = {};
     CHECK(wh_device_open(&s.device, "cuda", nullptr) == WH_OK);
     o.device = s.device;
-    o.bytes = 64 * MIB;
     o.reserve_bytes = reserved;
+    uint64_t least = 0;
+    CHECK(wh_heap_min_bytes(&o, &least) == WH_OK);
+    o.bytes = least < 64 * MIB ? 64 * MIB : least;
     const wh_status status = wh_heap_create(&s.heap, &o);
     if (status != WH_OK) {
         std::printf("%s: %s\n", wh_status_name(status), wh_last_error_text());
@@ -130,28 +132,36 @@ static void drop(space *s) {
     wh_device_close(s->device);
 }
 
-static void report(const space *s, const char *what) {
+static wh_stats report(const space *s, const char *what) {
     const wh_growth_info info = info_of(s);
     wh_stats stats;
     CHECK(wh_heap_get_stats(s->heap, &stats) == WH_OK);
-    CHECK(stats.timed_out == 0 && stats.bad_frees == 0);
-    std::printf("%s: %llu MiB mapped of %llu, %llu MiB used; %llu requests, %llu refused\n", what,
-                static_cast<unsigned long long>(info.mapped_bytes / MIB),
+    CHECK(stats.bad_frees == 0);
+    std::printf("%s: %llu MiB mapped of %llu, %llu MiB used; %llu requests, %llu refused; "
+                "%llu failed, %llu timed out\n",
+                what, static_cast<unsigned long long>(info.mapped_bytes / MIB),
                 static_cast<unsigned long long>(info.max_bytes / MIB), *s->bytes / MIB,
                 static_cast<unsigned long long>(info.requests),
-                static_cast<unsigned long long>(info.refused));
+                static_cast<unsigned long long>(info.refused),
+                static_cast<unsigned long long>(stats.failed),
+                static_cast<unsigned long long>(stats.timed_out));
+    return stats;
 }
 
-// The whole of it by one kernel; then again after all has been freed, and after a trim.
+// The whole of it by one kernel; then again after all has been freed, and after a trim. A thread
+// ends at its first NULL, most of them at a request for some chunks in a row: then slabs still have
+// slots that other sizes could use. So of what is mapped much is not used, but each NULL was right:
+// the host had refused, and nobody's time was over.
 static void one_kernel(uint64_t most, uint64_t ahead) {
     space s = make(most);
     start(&s, most, ahead, 1000000, true);
     for (int turn = 0; turn < 3; turn++) {
         *s.bytes = 0;
         run_fill(&s, UINT64_MAX);
-        report(&s, ahead < MIB ? "one kernel, nothing ahead" : "one kernel");
+        const wh_stats stats = report(&s, ahead < MIB ? "one kernel, nothing ahead" : "one kernel");
+        CHECK(stats.timed_out == 0 && stats.failed > 0 && info_of(&s).refused > 0);
         CHECK(info_of(&s).mapped_bytes + 64 * MIB > most);
-        CHECK(*s.bytes > most / 10 * 6);
+        CHECK(*s.bytes > most / 5 * 2);
         run_verify(&s, false);
         run_verify(&s, true);
         uint64_t given = 0;
@@ -174,7 +184,10 @@ static void many_launches(uint64_t most, bool thread) {
             run_verify(&s, false);
         }
     }
-    report(&s, thread ? "many launches" : "many launches, own loop");
+    // Nobody lacks memory. Where nobody answers while a kernel runs, time may be over for who
+    // wants more chunks in a row than the posted units have left.
+    const wh_stats stats = report(&s, thread ? "many launches" : "many launches, own loop");
+    CHECK(stats.failed == stats.timed_out && (!thread || stats.timed_out == 0));
     run_verify(&s, true);
     drop(&s);
 }
@@ -190,7 +203,7 @@ static void card_is_full() {
     space s = make(all);
     start(&s, 0, 0, 10000000, true);
     run_fill(&s, UINT64_MAX);
-    report(&s, "a card that is full");
+    CHECK(report(&s, "a card that is full").timed_out == 0);
     CHECK(info_of(&s).refused > 0 && info_of(&s).status == WH_OUT_OF_MEMORY);
     CHECK(info_of(&s).mapped_bytes > GIB);
     run_verify(&s, true);
@@ -215,6 +228,7 @@ static void nobody_answers() {
 }
 
 int main() {
+    (void)std::setvbuf(stdout, nullptr, _IONBF, 0); // also what comes before a time limit
     int n = 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0) {
         return 77;

@@ -30,7 +30,8 @@
  *         searches (oom.h reads takes behind that)
  *
  * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
- *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its time
+ *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its
+ *         time: for who has had the lock since, and has found nothing posted
  * Cost    units that are posted: 2 atomics and 2 stores to the host's memory; each row 5 loads
  *         from there, about a microsecond each; then what publishing takes. Heaps that do not grow:
  *         a load where they have found nothing
@@ -100,14 +101,19 @@ WH_FN void wh_tessera_put_word_(wh_tessera_core g, wh_mask mask, uint32_t w, uin
 typedef struct wh_tessera_wish {
     uint32_t over;  /* 0: it may wait; else why not any more */
     uint32_t count; /* growing.count before it looked for memory */
+    uint32_t soon;  /* it waits for a part of its time, which does not count (grow_soon_) */
+    uint32_t grows; /* times that it may do so: others may take what has come */
 } wh_tessera_wish;
+#define WH_TESSERA_GROWS 4u
 #define WH_TESSERA_REFUSED 1u
 #define WH_TESSERA_TIMED_OUT 2u
+#define WH_TESSERA_SOON_LOG2 3u /* of its time a wait is that may be in vain, as a part */
 
 WH_FN wh_tessera_wish wh_tessera_new_wish_(const wh_tessera_core *g) {
     const wh_tessera_header *header = wh_tessera_header_of_(g);
     wh_tessera_wish wish;
-    wish.over = 0;
+    wish.over = wish.soon = 0;
+    wish.grows = header->growth != NULL ? WH_TESSERA_GROWS : 0;
     wish.count = header->growth != NULL ? wh_load_u32_relaxed(&header->growing.count) : 0;
     return wish;
 }
@@ -193,14 +199,15 @@ WH_FN void wh_tessera_put_row_(const wh_tessera_core *ref, wh_mask mask, uint64_
 }
 
 /* One look of a lane that waits for n units and for request *number: why it waits no more; 0: and
- * *row: units that it has taken, or 0. */
+ * *row: units that it has taken, or 0. *none: there were none; else others had the lock. */
 WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_header *header, wh_tessera_shard *own,
-                                         uint32_t n, uint32_t *number, uint64_t *row) {
+                                         uint32_t n, uint32_t *number, uint64_t *row, int *none) {
     wh_tessera_growth *growing = &header->growing;
     if (wh_load_u32_relaxed(&growing->lock) == 0 &&
         wh_exchange_u32_acquire(&growing->lock, 1) == 0) {
         *row = wh_tessera_take_row_(header, own, n);
-        if (*row == 0) {
+        *none = *row == 0;
+        if (*none) {
             wh_tessera_ask_host_(header, *number, n);
         }
         wh_store_u32_release(&growing->lock, 0); /* P13 */
@@ -237,21 +244,23 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
     const uint32_t n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
     uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1;
     uint32_t over = 0, count = wish->count, grown = 0;
+    const uint64_t wait_ns =
+        (uint64_t)header->growing.wait_us * 1000 >> (wish->soon != 0 ? WH_TESSERA_SOON_LOG2 : 0);
     uint64_t row = 0, since = 0;
     WH_NO_UNROLL
     for (uint32_t attempt = 0; !grown && over == 0; attempt++) {
         if (wh_lane_id() == leader) {
             count = wh_load_u32_relaxed(&header->growing.count);
             grown = count != wish->count;
+            int none = 0;
             if (!grown) {
-                over = wh_tessera_look_for_host_(header, own, n, &number, &row);
+                over = wh_tessera_look_for_host_(header, own, n, &number, &row, &none);
                 grown = row != 0;
             }
             if (!grown && over == 0) {
                 const uint64_t now = wh_time_ns();
                 since = attempt == 0 ? now : since;
-                over = now - since > (uint64_t)header->growing.wait_us * 1000 ? WH_TESSERA_TIMED_OUT
-                                                                              : 0;
+                over = none && now - since > wait_ns ? WH_TESSERA_TIMED_OUT : 0;
             }
         }
         grown = wh_shfl_u32(mask, grown, leader);
@@ -262,6 +271,7 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
     }
     row = wh_shfl_u64(mask, row, leader);
     wish->count = wh_shfl_u32(mask, count, leader) + (row != 0);
+    waits = waits && (wish->soon == 0 || over != WH_TESSERA_TIMED_OUT);
     wish->over = waits ? over : wish->over;
     if (row != 0) {
         WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
@@ -272,6 +282,22 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
         }
     }
     return grown != 0;
+}
+
+/* The same before a search of the whole pool, for lanes of mask that `asks`: units that are posted
+ * are there sooner than a run is found in a large pool. It waits for a part of the time only, since
+ * the pool may have what is wanted. A host that has refused so many units is asked behind the
+ * search. */
+WH_FN int wh_tessera_grow_soon_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                uint64_t chunks, int asks, wh_tessera_wish *wish) {
+    const uint32_t log2 = wh_tessera_unit_log2_(*g);
+    const uint32_t refused =
+        wh_low_u32(wh_load_u64_relaxed(&wh_tessera_header_of_(g)->growing.answer));
+    asks = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
+    wish->soon = 1;
+    const int more = wh_tessera_grow_(g, mask, shard, chunks, asks, wish);
+    wish->soon = 0;
+    return more;
 }
 
 #include "warpheap/detail/simt/end.h"

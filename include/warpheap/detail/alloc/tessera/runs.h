@@ -21,7 +21,9 @@
  * Progress  a warp searches the pool without the lock, again only if another take got part of what
  *         it had found. While one warp has the lock the others look at it; that one waits for
  *         nobody
- * Cost    4 tries behind the last run; then a search of the pool's lowest level, a word a lane
+ * Cost    4 tries behind the last run; then a search of the pool's lowest level, a word a lane. A
+ *         heap that grows while lanes run gets more before such a search, if the host has more, a
+ *         few times a request; before NULL it searches in any case (growth.h X4)
  */
 #ifndef WH_ALLOC_TESSERA_RUNS_H
 #define WH_ALLOC_TESSERA_RUNS_H
@@ -333,6 +335,22 @@ WH_FN void *wh_tessera_try_runs_(const wh_tessera_core *g, wh_tessera_shard *own
     return run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
 }
 
+/* More of a heap that grows, for lane `owner` of mask; then places behind the last run again, for
+ * each lane that wants a run of `keep` chunks, not 0: its run, or NULL. All lanes of mask. */
+WH_FN_SLOW void *wh_tessera_grow_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
+                                      uint32_t shard, uint64_t keep, wh_tessera_wish *wish) {
+    const int asks = wh_lane_id() == owner;
+    const uint64_t chunks = wh_shfl_u64(mask, keep, owner);
+    const int more = wh_tessera_grow_soon_(g, mask, shard, chunks, asks, wish);
+    if (asks) {
+        wish->grows = more ? wish->grows - 1 : 0;
+    }
+    keep = more ? keep : 0;
+    const wh_group group = wh_group_by_u64(mask, keep);
+    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
+    return keep != 0 ? wh_tessera_try_runs_(g, own, group, (uint32_t)keep) : NULL;
+}
+
 /* Requests of more than a chunk, or for an alignment of more. c: the large class of a request that
  * has found no slot, which NULL then speaks of, too; or NO_CLASS. All lanes of mask call; a lane
  * with n = 0 takes no part. First each group of lanes with one size tries places behind the last
@@ -342,7 +360,6 @@ WH_FN_LINKED(void *, wh_tessera_run_,
               uint64_t align)) {
     wh_assert_internal(wh_tessera_in_mask_(mask) && wh_is_pow2(align));
     wh_tessera_header *header = wh_tessera_header_(*g);
-    wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t keep = (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0);
     const uint64_t extra = align > chunk ? (align >> g->chunk_log2) - 1 : 0;
@@ -355,7 +372,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     }
     const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
     if (need && extra == 0) {
-        p = wh_tessera_try_runs_(g, own, group, (uint32_t)keep);
+        p = wh_tessera_try_runs_(g, wh_tessera_shard_at_(*g, shard), group, (uint32_t)keep);
     }
     need = need && p == NULL;
     /* The others one by one: in the pool; what is not there only the holder of the lock may ask
@@ -374,7 +391,13 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
         const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
         const uint64_t its_align = wh_shfl_u64(mask, align, first);
-        const uint32_t its_class = wh_shfl_u32(mask, c, first);
+        if (wh_any(mask, is_owner && extra == 0 && wish.grows != 0)) {
+            void *its =
+                wh_tessera_grow_run_(g, mask, first, shard, need && !extra ? keep : 0, &wish);
+            p = need ? its : p;
+            need = need && p == NULL;
+            continue;
+        }
         int waits = 0; /* the lock is another lane's, and X2 says no more than before */
         int looks = 0;
         if (is_owner) {
@@ -402,8 +425,8 @@ WH_FN_LINKED(void *, wh_tessera_run_,
             const int locked =
                 is_owner && !no_run && wh_exchange_u32_acquire(&header->run_lock, 1) == 0;
             if (wh_any(mask, locked)) { /* all lanes search for this one */
-                got = wh_tessera_run_locked_(g, mask, first, shard, its_class, its_chunks, its_keep,
-                                             its_align);
+                got = wh_tessera_run_locked_(g, mask, first, shard, wh_shfl_u32(mask, c, first),
+                                             its_chunks, its_keep, its_align);
                 if (locked) {
                     wh_store_u32_release(&header->run_lock, 0);
                 }
