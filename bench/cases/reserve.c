@@ -318,7 +318,7 @@ static wh_status waits_of(whi_bench_plan *p, uint32_t *times, uint64_t n, uint64
 static wh_status grow_waits(whi_bench *b, uint64_t bytes, uint64_t step, int is_ahead) {
     uint64_t granule = 0;
     whi_bench_plan p;
-    WHI_BENCH_TRY(open_growing(b, bytes, step, is_ahead ? 4 * step : 1));
+    WHI_BENCH_TRY(open_growing(b, bytes, is_ahead ? step : 1, is_ahead ? 4 * step : 1));
     (void)wh_heap_extent(b->heap, NULL, NULL, &granule);
     const uint64_t n = bytes / granule * 3 / 2;
     WHI_BENCH_TRY(
