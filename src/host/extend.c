@@ -60,16 +60,16 @@ wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back)
         return refuse_plain(heap);
     }
     wh_status s = lock_quiet(heap);
-    uint64_t before = whi_reserve_mapped(r);
+    const uint64_t before = whi_reserve_mapped(r);
     if (s == WH_OK && before > keep_bytes) {
         whi_growth_pause(heap);
         s = whi_reserve_trim(heap, keep_bytes);
-        before -= whi_reserve_mapped(r);
-        if (given_back != NULL) {
-            *given_back = before;
-        }
-        const wh_status more = whi_growth_resume(heap);
+        const wh_status more = whi_growth_resume(heap); /* may map ahead again */
+        const uint64_t now = whi_reserve_mapped(r);
         s = s == WH_OK ? more : s;
+        if (given_back != NULL && now < before) {
+            *given_back = before - now;
+        }
     }
     (void)pthread_mutex_unlock(&r->lock);
     return s;
