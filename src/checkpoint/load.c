@@ -195,10 +195,12 @@ static wh_status fill(reader *r, const whi_image *im, wh_heap *heap, int64_t *mo
 
 wh_status wh_heap_load_for(wh_heap **heap, const char *path, const wh_heap_options *options,
                            int64_t *moved, size_t options_bytes, int in_cuda) {
+    if (heap != NULL) {
+        *heap = NULL;
+    }
     if (heap == NULL || moved == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    *heap = NULL;
     *moved = 0;
     if (path == NULL || path[0] == '\0') {
         return WH_BAD_ARGUMENT;

@@ -20,6 +20,7 @@
 #include "reserve.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -281,7 +282,7 @@ wh_status whi_growth_resume(wh_heap *h) {
 
 static void drop(wh_heap *h) {
     whi_growth *g = h->reserve->growth;
-    h->reserve->growth = NULL;
+    __atomic_store_n(&h->reserve->growth, NULL, __ATOMIC_RELAXED);
     if (g->box != NULL) {
         (void)h->device->ops->host_free(h->device, g->box);
     }
@@ -317,7 +318,7 @@ static wh_status make(wh_heap *h, const wh_growth_options *o) {
     if (g == NULL) {
         return WH_OUT_OF_MEMORY;
     }
-    r->growth = g;
+    __atomic_store_n(&r->growth, g, __ATOMIC_RELAXED);
     const uint64_t step = o->step_bytes != 0 ? o->step_bytes : STEP_BYTES;
     g->max_bytes = o->max_bytes != 0 && o->max_bytes < r->bytes ? o->max_bytes : r->bytes;
     g->step = units_of(r, step);
@@ -330,7 +331,11 @@ static wh_status make(wh_heap *h, const wh_growth_options *o) {
     memset(box, 0, sizeof *g->box);
     TRY(whi_growth_resume(h));
     if (o->no_thread == 0) {
+        sigset_t all, before; /* signals are for the program's own threads */
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &before);
         g->has_thread = pthread_create(&g->thread, NULL, thread_main, h) == 0;
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         return g->has_thread ? WH_OK
                              : whi_refuse(WH_OUT_OF_MEMORY, "the system gives no more threads");
     }
@@ -352,10 +357,10 @@ static wh_status unmake(wh_heap *h) {
 
 wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *options,
                                      size_t bytes) {
+    whi_forget_error();
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     wh_growth_options o;
     memset(&o, 0, sizeof o);
     if (options != NULL) {
@@ -382,10 +387,10 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
 }
 
 wh_status wh_heap_growth_stop(wh_heap *heap) {
+    whi_forget_error();
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     TRY(can_grow(heap));
     whi_reserve *r = heap->reserve;
     if (r->growth == NULL) {
@@ -404,13 +409,17 @@ wh_status wh_heap_growth_poll(wh_heap *heap) {
         return WH_BAD_ARGUMENT;
     }
     whi_reserve *r = heap->reserve;
-    if (r == NULL || r->growth == NULL) {
+    /* A lane of a kernel that start waits for is not to wait for start's lock. */
+    if (r == NULL || __atomic_load_n(&r->growth, __ATOMIC_RELAXED) == NULL) {
         return WH_UNSUPPORTED;
     }
+    wh_status s = WH_UNSUPPORTED;
     (void)pthread_mutex_lock(&r->lock);
-    const uint64_t before = r->growth->tries;
-    look(heap);
-    const wh_status s = r->growth->tries != before ? (wh_status)r->growth->info.status : WH_OK;
+    if (r->growth != NULL) { /* another thread may have ended it meanwhile */
+        const uint64_t before = r->growth->tries;
+        look(heap);
+        s = r->growth->tries != before ? (wh_status)r->growth->info.status : WH_OK;
+    }
     (void)pthread_mutex_unlock(&r->lock);
     return s;
 }

@@ -23,7 +23,8 @@ struct whi_reserve {
     uint32_t n_mapped;    /* units that are not ABSENT */
     uint32_t n_there;
     uint32_t n_sides;
-    whi_growth *growth; /* NULL: it does not grow while kernels run */
+    /* NULL: it does not grow while kernels run. With the lock; atomic for a look without */
+    whi_growth *growth;
 };
 
 /* All of these with the lock held. Bytes that are mapped, and that would be with [first, end). */

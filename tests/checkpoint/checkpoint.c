@@ -687,7 +687,9 @@ static void test_arguments(void **state) {
     assert_int_equal(wh_heap_save(x.heap, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_save(x.heap, ""), WH_BAD_ARGUMENT);
     assert_int_equal(wh_heap_load(NULL, path, NULL, &moved), WH_BAD_ARGUMENT);
+    heap = x.heap;
     assert_int_equal(wh_heap_load(&heap, path, NULL, NULL), WH_BAD_ARGUMENT);
+    assert_null(heap);
     assert_int_equal(wh_heap_load(&heap, NULL, NULL, &moved), WH_BAD_ARGUMENT);
     assert_int_equal(moved, 0);
     /* Without options: any device. */

@@ -6,6 +6,9 @@
 #include "sim/sim_test.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "host/device_internal.h"
 #include "warpheap/warpheap.h"
@@ -424,8 +427,9 @@ static void test_in_between(void **state) {
             check(&x);
             free_all(&x);
         }
+        const uint64_t before = mapped(&x);
         assert_int_equal(wh_heap_trim(x.heap, 0, &given), WH_OK);
-        assert_true(given > 0);
+        assert_int_equal(given, before > mapped(&x) ? before - mapped(&x) : 0);
         assert_true(mapped(&x) <= x.least + 3 * UNIT); /* what is kept ahead is there again */
         assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
         assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
@@ -459,6 +463,54 @@ static void test_thread(void **state) {
         }
         drop(&x);
     }
+}
+
+static void *polls(void *heap) {
+    for (uint32_t k = 0; k < 100000; k++) {
+        const wh_status s = wh_heap_growth_poll(heap);
+        if (s != WH_OK && s != WH_UNSUPPORTED) {
+            return heap;
+        }
+    }
+    return NULL;
+}
+
+/* Threads look while another one begins growth and ends it. */
+static void test_poll_beside_stop(void **state) {
+    (void)state;
+    pthread_t looker[2];
+    context x;
+    make(&x, 0, 0);
+    for (uint32_t t = 0; t < 2; t++) {
+        assert_int_equal(pthread_create(&looker[t], NULL, polls, x.heap), 0);
+    }
+    for (uint32_t k = 0; k < 200; k++) {
+        start(&x, x.least + 8 * UNIT, UNIT, 1, 1000, 0);
+        assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+    }
+    for (uint32_t t = 0; t < 2; t++) {
+        void *wrong = x.heap;
+        assert_int_equal(pthread_join(looker[t], &wrong), 0);
+        assert_null(wrong);
+    }
+    drop(&x);
+}
+
+/* The thread takes no signal that the program waits for. */
+static void test_signals(void **state) {
+    (void)state;
+    const struct timespec a_moment = {0, 50000000}, long_enough = {10, 0};
+    sigset_t one, before;
+    context x;
+    make(&x, 0, 0);
+    start(&x, x.least + 8 * UNIT, UNIT, 1, 1000, 1);
+    assert_int_equal(sigemptyset(&one) | sigaddset(&one, SIGUSR1), 0);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, &before), 0);
+    assert_int_equal(kill(getpid(), SIGUSR1), 0);
+    (void)nanosleep(&a_moment, NULL); /* whoever takes it */
+    assert_int_equal(sigtimedwait(&one, NULL, &long_enough), SIGUSR1);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+    drop(&x);
 }
 
 /* --- bad input ----------------------------------------------------------------------------------
@@ -511,7 +563,8 @@ int main(void) {
         cmocka_unit_test(test_card_is_full),     cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_ahead_in_no_time), cmocka_unit_test(test_late_and_dead),
         cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
-        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
+        cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
