@@ -137,15 +137,15 @@ static void *copy_of(wh_device *device, const void *from, uint64_t bytes) {
     return p;
 }
 
-/* The heap has room for both tables, which takes 8 bytes a row, for pages that are not full, and
- * for a part of the result. */
+/* The heap has room for both tables, which takes 8 bytes a row, for pages that are not full, half
+ * as many again, and for a part of the result. */
 static wh_heap *make_heap(wh_device *device, const tables *t, uint64_t *bytes) {
     wh_heap *heap = NULL;
     wh_heap_options options = {0};
     const int is_sim = wh_device_get_info(device)->target == WH_TARGET_SIM;
     options.device = device;
     must(wh_heap_min_bytes(&options, &options.bytes));
-    options.bytes += 9 * ((uint64_t)t->n_orders + t->n_lines) + (is_sim ? 64 << 10 : 64 << 20);
+    options.bytes += 13 * ((uint64_t)t->n_orders + t->n_lines) + (is_sim ? 64 << 10 : 64 << 20);
     must(wh_heap_create(&heap, &options));
     *bytes = options.bytes;
     return heap;

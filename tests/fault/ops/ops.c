@@ -67,7 +67,7 @@ static const fault faults[] = {
     {"units_chunks", "join-random", EVERYWHERE},
     {"units_p1_gone", "join-parts", EVERYWHERE},
     {"units_p1_left", "join-edges", UNDER_TSAN},
-    {"units_p1_warp", "join-random", UNDER_TSAN},
+    {"units_p1_warp", "join-edges", UNDER_TSAN},
     {"units_p1_last", "join-parts", EVERYWHERE},
     {"units_p1_back", "join-back", EVERYWHERE},
     {"units_save_all", "join-back", EVERYWHERE},
