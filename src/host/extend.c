@@ -2,11 +2,19 @@
  * grows while kernels run pauses meanwhile. */
 #include "last_error.h"
 #include "reserve.h"
+#include "try.h"
 
-static wh_status refuse_plain(const wh_heap *heap) {
-    return (heap->info->caps & WH_CAP_RESERVE) == 0
-               ? whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space",
-                            heap->info->name)
+/* Whether the heap is one that these calls are for. */
+static wh_status check_reserved(const wh_heap *heap) {
+    whi_forget_error();
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if ((heap->info->caps & WH_CAP_RESERVE) == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "heaps of %s reserve no address space", heap->info->name);
+    }
+    return heap->reserve != NULL
+               ? WH_OK
                : whi_refuse(WH_UNSUPPORTED, "the heap was created without reserve_bytes: it has "
                                             "no address space to extend into");
 }
@@ -26,14 +34,8 @@ static wh_status lock_quiet(const wh_heap *heap) {
 }
 
 wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
+    TRY(check_reserved(heap));
     whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
     wh_status s = lock_quiet(heap);
     const uint64_t unit = r->plan.unit_bytes;
     const uint64_t n = bytes / unit + (bytes % unit != 0);
@@ -51,14 +53,8 @@ wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back)
     if (given_back != NULL) {
         *given_back = 0;
     }
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
+    TRY(check_reserved(heap));
     whi_reserve *r = heap->reserve;
-    if (r == NULL) {
-        return refuse_plain(heap);
-    }
     wh_status s = lock_quiet(heap);
     const uint64_t before = whi_reserve_mapped(r);
     if (s == WH_OK && before > keep_bytes) {

@@ -23,11 +23,7 @@
 
 #include "heap_calls.h"
 #include "lists.h"
-#include "warpheap/core/block.h"
-
-/* Of a tile's part: it needs no place, or has got none. */
-#define TILE_PLACED UINT32_MAX
-#define TILE_NOWHERE (UINT32_MAX - 1)
+#include "tiles.h"
 
 /* Words of a block's shared memory. */
 enum { TILE_PAGES, TILE_FAILED, TILE_WORDS };
@@ -40,7 +36,7 @@ typedef struct tile_places {
     uint64_t *pages;   /* brought */
     uint32_t *counts;  /* rows of the tile */
     uint32_t *start;   /* rows of the parts before it */
-    uint32_t *first;   /* from where in the first page << 16 | how many places; or as above */
+    uint32_t *first;   /* from where in the first page << 16 | how many places; or tiles.h */
     uint32_t *brought; /* where in `pages` the part's are */
     uint32_t *words;
 } tile_places;
@@ -61,19 +57,6 @@ WH_FN tile_places places_at(void *memory, uint32_t parts, uint32_t pages) {
 
 WH_HD uint32_t places_bytes(uint32_t parts, uint32_t pages) {
     return 8 * (WH_BLOCK_SCAN_WORDS + parts + pages) + 16 * parts + 4 * TILE_WORDS;
-}
-
-/* Where the rows of each part begin in a tile that is in order of them, from counts; returns how
- * many there are. All threads, of which there are as many as parts at least. */
-WH_FN uint32_t start_parts(const tile_places *t, uint32_t parts) {
-    const uint32_t p = wh_thread_in_block(), n = p < parts ? t->counts[p] : 0;
-    uint64_t all;
-    const uint64_t up_to = wh_block_scan_u64(t->sums, n, &all);
-    if (p < parts) {
-        t->start[p] = (uint32_t)up_to - n;
-    }
-    WH_PLANT(chains_b1_start, wh_syncthreads(), (void)0);
-    return (uint32_t)all;
 }
 
 /* Place `at` of part p's rows of this tile, in pages: which page, and *in_page. */

@@ -315,7 +315,7 @@ WH_FN_SLOW uint32_t OF(stage_rows)(const whi_group *g, const whi_group_shape *sh
         }
     }
     WH_PLANT(table_b1_counted, wh_syncthreads(), (void)0);
-    const uint32_t n = start_parts(&places, 1u << t.parts_log2);
+    const uint32_t n = start_parts(places.sums, places.counts, places.start, 1u << t.parts_log2);
     for (uint32_t k = 0; k < EACH; k++) {
         const uint32_t p = OF(part_of)(r[k].key, t.level, t.parts_log2);
         if (rank[k] != UINT32_MAX) {

@@ -62,7 +62,7 @@ WH_FN void OF(sort_tile)(const whi_join *j, const whi_side *s, const sorted_tile
         }
     }
     WH_PLANT(partition_b1_counted, wh_syncthreads(), (void)0);
-    start_parts(t, 1u << to->log2);
+    (void)start_parts(t->sums, t->counts, t->start, 1u << to->log2);
     for (uint32_t k = 0; k < TILE_EACH(KEY); k++) {
         if (me + k * threads < n) {
             const uint32_t p = OF(digit_of)(to, r[k].key);

@@ -28,7 +28,7 @@
 
 #include "heap_calls.h"
 #include "lists.h"
-#include "warpheap/core/block.h"
+#include "tiles.h"
 
 /* Of a cursor: no row is left. */
 #define GROUP_FULL ((uint32_t)1 << 31)
@@ -50,10 +50,6 @@
 /* A part's next group is as large as what it has, shifted by so much. */
 #define GROW_LOG2 1u
 
-/* Instead of rows at a place: the part's rows need none, or have got none. */
-#define TILE_PLACED UINT32_MAX
-#define TILE_NOWHERE (UINT32_MAX - 1)
-
 /* Words of a block's shared memory. */
 enum { TILE_FAILED, TILE_WORDS };
 
@@ -70,7 +66,7 @@ typedef struct sorted_tile {
     uint64_t *pages;     /* that the tile's rows come from, TILE_PAGES */
     tile_run *run;       /* its first rows, as many as are in one page; its rows begin there */
     uint64_t *at, *more; /* places of its first row, and of the first one in a new group */
-    uint32_t *here;      /* rows at `at`; or as above */
+    uint32_t *here;      /* rows at `at`; or tiles.h */
     uint32_t *counts;    /* rows */
     uint32_t *start;     /* where they begin */
     uint32_t *words;
@@ -101,18 +97,6 @@ WH_FN sorted_tile sorted_at(void *memory, uint32_t parts, uint32_t rows_bytes) {
     return t;
 }
 
-/* Where each part's rows begin in the sorted tile, from counts. All threads, of which there are as
- * many as parts at least. */
-WH_FN void start_parts(const sorted_tile *t, uint32_t parts) {
-    const uint32_t p = wh_thread_in_block(), n = p < parts ? t->counts[p] : 0;
-    uint64_t all;
-    const uint64_t up_to = wh_block_scan_u64(t->sums, n, &all);
-    if (p < parts) {
-        t->start[p] = (uint32_t)up_to - n;
-    }
-    WH_PLANT(parts_b1_start, wh_syncthreads(), (void)0);
-}
-
 /* The place of a part's row i; the part has places. */
 WH_FN uint64_t place_of(const sorted_tile *t, uint32_t p, uint32_t i) {
     const uint32_t here = t->here[p];
@@ -129,7 +113,7 @@ WH_FN void note_run(const whi_parts *s, const sorted_tile *t, uint32_t p) {
     tile_run run = {NULL, 0, 0};
     if (here != TILE_PLACED && here != TILE_NOWHERE && here != 0) {
         const uint32_t first = (uint32_t)t->at[p] & (room - 1);
-        const uint32_t n = here < room - first ? here : room - first;
+        const uint32_t left = room - first, n = WH_PLANT(parts_run, here < left, 1) ? here : left;
         run.page = page_of_number(s, (uint32_t)(t->at[p] >> s->page_log2));
         run.first = first - start;
         run.end = start + n;

@@ -66,7 +66,7 @@ WH_FN void OF(fill_table)(const whi_join *j, const OF(table) * t, const unit *u,
     const uint32_t threads = wh_block_threads(), first = (u->chunk + chunk) * j->chunk;
     const uint32_t rows = s->rows[u->part] != 0 ? s->rows[u->part] - first : 0;
     const uint32_t n = rows < j->chunk ? rows : j->chunk;
-    find_pages(s, u->part, first, first + n, t->build_pages);
+    find_pages(s, u->part, WH_PLANT(probe_c3_chunk, first, 0u), first + n, t->build_pages); /* C3 */
     for (uint32_t h = wh_thread_in_block(); h < 1u << j->heads_log2; h += threads) {
         t->heads[h] = CHAIN_END;
     }
@@ -354,7 +354,8 @@ WH_FN void OF(begin_unit)(const whi_join *j, probe_mode mode, const OF(table) * 
     if (me == 0) {
         t->words[TABLE_ROWS] = WH_PLANT(probe_rows, 0, t->words[TABLE_ROWS]);
     }
-    find_pages(last_level(j, &j->side[1]), u->part, u->first, u->end, t->probe_pages);
+    find_pages(last_level(j, &j->side[1]), u->part, u->first,
+               WH_PLANT(probe_c3_unit, u->end, u->first), t->probe_pages); /* C3 */
     OF(fill_table)(j, t, u, 0);
     OF(first_step)(u, w);
     if (mode == PROBE_SEEN) {
@@ -382,7 +383,8 @@ WH_FN void OF(end_count)(const whi_join *j, const unit *u, OF(worker) * w) {
 /* Goes on where the block has stopped. */
 WH_FN void OF(go_on)(const whi_join *j, const OF(table) * t, unit *u, OF(worker) * w) {
     restore(j, u, &w->step, &w->at);
-    find_pages(last_level(j, &j->side[1]), u->part, u->first, u->end, t->probe_pages); /* C3 */
+    find_pages(last_level(j, &j->side[1]), u->part, u->first,
+               WH_PLANT(probe_c3_again, u->end, u->first), t->probe_pages); /* C3 */
     OF(turn_to_list)(w, list_of(j, u->phase));
     wh_syncthreads();
     if (wh_thread_in_block() == 0) {

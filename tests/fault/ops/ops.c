@@ -21,6 +21,7 @@ static const workload workloads[] = {
     {"group-nan", edges_main, "test_nan"},
     {"group-digit", edges_main, "test_last_digit"},
 #ifdef FAULT_GROWS
+    {"join-grow", join_main, "test_grow"},
     {"group-grow", group_main, "test_grow"},
 #endif
     {.name = NULL},
@@ -86,7 +87,10 @@ static const fault faults[] = {
     {"partition_count", "join-random", EVERYWHERE},
     {"partition_b1_cleared", "join-random", EVERYWHERE},
     {"partition_b1_counted", "join-random", EVERYWHERE},
-    {"parts_b1_start", "join-random", EVERYWHERE},
+    {"tiles_b1_start", "join-random", EVERYWHERE},
+    {"parts_run", "join-random", EVERYWHERE},
+    {"probe_c3_chunk", "join-edges", EVERYWHERE},
+    {"probe_c3_unit", "join-random", EVERYWHERE},
     {"partition_t1_stopped", "join-parts", EVERYWHERE},
     {"partition_over", "join-parts", EVERYWHERE},
     {"partition_bits", "join-parts", EVERYWHERE},
@@ -163,7 +167,6 @@ static const fault faults[] = {
     {"table_add_sum", "group-few", EVERYWHERE},
     {"table_r1_slot", "group-full", EVERYWHERE},
     {"table_b1_counted", "group-random", EVERYWHERE},
-    {"chains_b1_start", "group-random", EVERYWHERE},
     {"table_b1_copied", "group-full", UNDER_TSAN},
     {"table_bits_read", "group-full", UNDER_TSAN},
     {"steps_few", "group-part", EVERYWHERE},
@@ -192,6 +195,7 @@ static const fault faults[] = {
     {"table_r1_bits", "group-full", EVERYWHERE},
 #ifdef FAULT_GROWS
     {"blocks_walk_most", "group-grow", EVERYWHERE},
+    {"probe_c3_again", "join-grow", EVERYWHERE},
     {"group_rebase_list", "group-grow", EVERYWHERE},
     {"group_rebase_chains", "group-grow", EVERYWHERE},
     {"group_rebase_saved", "group-grow", EVERYWHERE},
