@@ -19,8 +19,8 @@ WH_FN void make_leaf(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t, i
     wh_syncwarp(WH_FULL_WARP); /* A1 */
     if (is_first_lane()) {
         write_leaf(w, t, at, is_cut);
-        heap_give(heap, t->refs);
     }
+    heap_give_each(heap, is_first_lane() ? t->refs : NULL);
 }
 
 /* Counts the node's references in bins. All lanes. */
@@ -80,8 +80,8 @@ WH_FN void work_alone(const wh_heap_ref *heap, kd_warp w, const whi_kd_task *t) 
     wh_syncwarp(WH_FULL_WARP); /* A1 */
     if (is_first_lane()) {
         write_inner(w, t, &c, both.first);
-        heap_give(heap, t->refs);
     }
+    heap_give_each(heap, is_first_lane() ? t->refs : NULL);
     add_children(w, t, &c, &both);
 }
 

@@ -183,9 +183,7 @@ WH_FN int take_group_arrays(const wh_heap_ref *heap, kd_warp w, kd_group *g) {
     if (c.bin != 0 && lane < 2) {
         g->n = lane == 0 ? c.n_left : c.n_right;
     }
-    if (g->n != 0) {
-        g->array = (uint32_t *)heap_take(heap, array_bytes(g->n));
-    }
+    g->array = (uint32_t *)heap_take_each(heap, array_bytes(g->n));
     WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1; new arrays are all lanes' */
     const wh_mask failed = wh_ballot(WH_FULL_WARP, g->n != 0 && g->array == NULL);
     if (is_first_lane() && failed != 0) {
@@ -236,12 +234,11 @@ WH_FN void take_group_numbers(kd_warp w, kd_group *g, int has_arrays) {
 
 /* Gives back the arrays of the tasks, and those of children that lack something else. All lanes. */
 WH_FN void give_group_arrays(const wh_heap_ref *heap, kd_group *g) {
-    if (g->children == 0 && g->array != NULL) {
-        WH_PLANT(group_untake, heap_give(heap, g->array), (void)0);
+    const int untakes = g->children == 0 && g->array != NULL;
+    if (wh_any(WH_FULL_WARP, untakes)) {
+        WH_PLANT(group_untake, heap_give_each(heap, untakes ? g->array : NULL), (void)0);
     }
-    if (is_head(g)) {
-        heap_give(heap, g->t->refs);
-    }
+    heap_give_each(heap, is_head(g) ? g->t->refs : NULL);
     WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* together again, for what votes */
 }
 

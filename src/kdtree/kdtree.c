@@ -180,7 +180,7 @@ static wh_status make(wh_kdtree *x, const wh_kdtree_options *o) {
     const uint64_t warps = o->most_triangles / 32 + 1, each = k->threads / 32; /* that have work */
     k->blocks = warps / each + 1 < k->blocks ? (uint32_t)(warps / each + 1) : k->blocks;
     k->queue_room = 2;
-    while (k->queue_room < k->blocks * each) { /* queue.h Q3 */
+    while (k->queue_room < k->blocks * each * k->most_puts) { /* queue.h Q3 */
         k->queue_room *= 2;
     }
     TRY(take_rooms(k, o));

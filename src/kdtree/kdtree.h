@@ -55,7 +55,7 @@ typedef struct whi_kd_state {
     unsigned char apart_1[WHI_KD_LINE];
     uint32_t open; /* queue.h Q2 */
     unsigned char apart_2[WHI_KD_LINE];
-    uint32_t next_node; /* cas, relaxed */
+    uint32_t next_node; /* fetch_add, relaxed */
     unsigned char apart_3[WHI_KD_LINE];
     uint64_t promised; /* references that leaves may get: leaves.h L1 */
     unsigned char apart_4[WHI_KD_LINE];
@@ -83,6 +83,7 @@ typedef struct whi_kdtree {
     uint32_t most_small;       /* on its stack of small ones, before it goes in depth: group.h G2 */
     uint32_t small_room;       /* tasks of that stack */
     uint32_t bins_room;        /* references of which a warp keeps the bins */
+    uint32_t most_puts;        /* tasks that a warp puts into the queue at once: Q3 */
     uint32_t queue_room;       /* a power of 2: queue.h Q3 */
     uint32_t blocks, threads;  /* of the kernel that builds */
     wh_kdtree_node *nodes;

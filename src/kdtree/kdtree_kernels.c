@@ -2,7 +2,7 @@
  * tree. queue.h says which warp does which task; alone.h, and together.h for large nodes, what a
  * task is; bins.h where a node is cut; leaves.h and shared.h where nodes, references and arrays
  * come from. */
-#define WH_KERNEL_THREADS 768 /* a block has 128, but six of them are to be on an SM */
+#define WH_KERNEL_THREADS 1024 /* a block has 128, but eight of them are to be on an SM */
 
 #include "kdtree.h"
 
@@ -59,6 +59,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
     for (;;) {
         while (give_oldest(w)) {
         }
+        give_small(w);
         if (has_groups(w)) {
             work_in_groups(&a.heap, w);
             continue;
@@ -95,6 +96,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define PROMISE_BATCH 1024u
 #define BINS_ROOM 4096u
 #define MOST_SMALL 64u
+#define MOST_PUTS 16u
 #else
 #define THREADS 64u
 #define NODE_BATCH 4u
@@ -102,6 +104,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define PROMISE_BATCH 8u
 #define BINS_ROOM 40u
 #define MOST_SMALL 12u
+#define MOST_PUTS 3u
 #endif
 
 static uint32_t shared_bytes(void) {
@@ -116,7 +119,7 @@ static wh_status kdtree_build(wh_heap *heap, void *stream, const whi_kdtree *k) 
     if (s != WH_OK) {
         return s;
     }
-    wh_launch l = wh_grid(wh_heap_device(heap), 4, THREADS);
+    wh_launch l = wh_grid(wh_heap_device(heap), k->queue_room / (8 * THREADS) + 1, THREADS);
     l.stream = stream;
     s = begin_tree(&l, &a);
     if (s != WH_OK) {
@@ -134,6 +137,7 @@ static wh_status kdtree_size(wh_device *device, whi_kdtree *k) {
     k->promise_batch = PROMISE_BATCH;
     k->bins_room = BINS_ROOM;
     k->most_small = MOST_SMALL;
+    k->most_puts = MOST_PUTS;
     return WH_KERNEL_OCCUPANCY(build_tree, device, THREADS, shared_bytes(), &k->blocks);
 }
 

@@ -3,31 +3,35 @@
  * L1      promised: references that leaves may get, of all nodes that are not yet leaves or are;
  *         at most most_references. A node has a promise for its own. Before it is split, the warp
  *         gets one for as many as its children have more. So each leaf has room, also one that is
- *         cut. Warps take promises in batches, by cas, relaxed
- * L2      node i has one writer: who has task i. Numbers of children are taken in batches, by cas,
- *         relaxed
+ *         cut. Warps take promises in batches, by fetch_add, relaxed: of what it asks for a warp
+ *         has the part below most_references. (By cas 3,000 warps take turns, a round trip each)
+ * L2      node i has one writer: who has task i. Numbers of children are taken in batches, by
+ *         fetch_add, relaxed: a warp has the part below most_nodes
  */
 #ifndef WHI_KDTREE_LEAVES_H
 #define WHI_KDTREE_LEAVES_H
 
 #include "bins.h"
 
+/* How many are left of `most`, of which `taken` have been asked for. */
+WH_FN uint64_t left_of(uint64_t most, uint64_t taken) {
+    return taken < most ? most - taken : 0;
+}
+
 /* A promise for so many references more; 0: there is no room. Lane 0. L1 */
 WH_FN int take_promise(const whi_kdtree *k, kd_own *own, uint64_t more) {
     if (own->promised < more) {
-        const uint64_t lack = more - own->promised;
-        uint64_t seen = wh_load_u64_relaxed(&k->state->promised), want, was;
-        do {
-            was = seen;
-            const uint64_t left = was < k->most_references ? k->most_references - was : 0;
-            if (WH_PLANT(leaves_l1_room, left < lack, 0)) {
-                return 0;
-            }
-            want = left - lack < k->promise_batch ? lack : lack + k->promise_batch;
-            seen = wh_cas_u64_relaxed(&k->state->promised, was,
-                                      was + WH_PLANT(leaves_l1_take, want, 0));
-        } while (seen != was);
-        own->promised += want;
+        const uint64_t lack = more - own->promised, want = lack + k->promise_batch;
+        if (left_of(k->most_references, wh_load_u64_relaxed(&k->state->promised)) < lack) {
+            return 0; /* and leaves the rest to those that lack less */
+        }
+        const uint64_t was =
+            wh_fetch_add_u64_relaxed(&k->state->promised, WH_PLANT(leaves_l1_take, want, 0));
+        const uint64_t got = left_of(k->most_references, was);
+        own->promised += WH_PLANT(leaves_l1_got, got < want, 0) ? got : want;
+        if (own->promised < more) {
+            return 0;
+        }
     }
     own->promised -= WH_PLANT(leaves_l1_own, more, 0);
     return 1;
@@ -36,19 +40,19 @@ WH_FN int take_promise(const whi_kdtree *k, kd_own *own, uint64_t more) {
 /* The number of the first one of two nodes; 0: there is no room. Lane 0. L2 */
 WH_FN uint32_t take_nodes(const whi_kdtree *k, kd_own *own) {
     if (own->next_node == own->node_end) {
-        uint32_t seen = wh_load_u32_relaxed(&k->state->next_node), want, was;
-        do {
-            was = seen;
-            const uint32_t left = was < k->most_nodes ? (k->most_nodes - was) & ~1u : 0;
-            want = left < k->node_batch ? left : k->node_batch;
-            if (want == 0) {
-                return 0;
-            }
-            seen = wh_cas_u32_relaxed(&k->state->next_node, was,
-                                      was + WH_PLANT(leaves_l2_take, want, 0));
-        } while (seen != was);
+        const uint32_t most = k->most_nodes & ~1u; /* numbers are even */
+        if (wh_load_u32_relaxed(&k->state->next_node) >= most) {
+            return 0;
+        }
+        const uint32_t was = wh_fetch_add_u32_relaxed(&k->state->next_node,
+                                                      WH_PLANT(leaves_l2_take, k->node_batch, 0u));
+        const uint32_t got = (uint32_t)left_of(most, was);
+        if (got == 0) {
+            return 0;
+        }
         own->next_node = was;
-        own->node_end = was + want + WH_PLANT(leaves_l2_end, 0u, 2u);
+        own->node_end =
+            was + (WH_PLANT(leaves_l2_end, got < k->node_batch, 0) ? got : k->node_batch);
     }
     own->next_node += 2;
     return own->next_node - 2;

@@ -14,11 +14,12 @@
  * Q2      open: tasks in the queue, and warps that have a task. fetch_add before a put by a warp
  *         that is one of them; fetch_sub by a warp whose stack is empty. It is 0 only when all is
  *         done, as each put's addition comes, by Q1, before the subtraction of who took it. Relaxed
- * Q3      numbers: puts, low half, and takes, high half: fetch_add, relaxed. A warp puts one task
- *         after it has seen more takes than puts, in one load. So puts are never more than takes
- *         and as many as there are warps: with w warps of which x have seen that and have not put
- *         yet, puts - takes + x grows only when a warp sees puts < takes, and is less than w then.
- *         So in a room of as many slots as warps the task before in the putter's slot has a taker
+ * Q3      numbers: puts, low half, and takes, high half: fetch_add, relaxed. A warp puts n tasks,
+ *         at most most_puts, after it has seen n takes more than puts, in one load. So with w warps
+ *         puts - takes is less than w * most_puts: let x be what warps have seen room for and have
+ *         not put yet. puts - takes + x grows only when a warp sees takes >= puts + n; then it is
+ *         at most what the others have in x, less than w * most_puts. So in a room of so many slots
+ *         the task before in the putter's slot has a taker
  * I1      the stack of a warp is that warp's alone: plain. It has at most two tasks of a depth and
  *         one of each other, and so has room for all
  * Progress a putter whose slot has not been read waits for its taker (Q3), who waits for nobody:
@@ -39,12 +40,17 @@
 #define LONGEST_WAIT 3u /* wh_backoff */
 #define WANTED_SMALL 8u /* tasks, before the warp works on them */
 
-/* Gives a task to whoever is idle, after others_are_idle, a barrier, has said that somebody is. All
- * lanes. */
-WH_FN_SLOW void put_task(const whi_kdtree *k, const whi_kd_task *t) {
+/* Gives n tasks to who is idle: no more than idle_warps, a barrier, has said. Each of the first n
+ * lanes puts its *t. All lanes. */
+WH_FN_SLOW void put_tasks(const whi_kdtree *k, const whi_kd_task *t, uint32_t n) {
+    uint32_t p = 0;
+    wh_assert_internal(n <= k->most_puts);
     if (is_first_lane()) {
-        wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, 1u, 0u));      /* Q2 */
-        const uint32_t p = wh_low_u32(wh_fetch_add_u64_relaxed(&k->state->numbers, 1)); /* Q3 */
+        wh_fetch_add_u32_relaxed(&k->state->open, WH_PLANT(queue_q2_put, n, 0u)); /* Q2 */
+        p = wh_low_u32(wh_fetch_add_u64_relaxed(&k->state->numbers, n));          /* Q3 */
+    }
+    p = wh_shfl_u32(WH_FULL_WARP, p, 0) + wh_lane_id();
+    if (wh_lane_id() < n) {
         whi_kd_slot *slot = &k->queue[p & (k->queue_room - 1)];
         for (uint32_t attempt = 0;
              WH_PLANT_ORDER(queue_q1_room, wh_load_u32, acquire)(&slot->turn) != p; attempt++) {
@@ -68,15 +74,17 @@ WH_FN whi_kd_task read_task(const whi_kdtree *k, uint32_t p) {
     return t;
 }
 
-/* Whether there are more idle warps than tasks in the queue: then the caller may put one. All
- * lanes. Q3 */
-WH_FN int others_are_idle(const whi_kdtree *k) {
-    uint32_t yes = 0;
+/* How many tasks the caller may put: there are more idle warps than tasks in the queue by so many,
+ * at least. All lanes. Q3 */
+WH_FN uint32_t idle_warps(const whi_kdtree *k) {
+    uint32_t n = 0;
     if (is_first_lane()) {
         const uint64_t numbers = wh_load_u64_relaxed(&k->state->numbers);
-        yes = wh_low_u32(numbers) < wh_high_u32(numbers);
+        const uint32_t puts = wh_low_u32(numbers), takes = wh_high_u32(numbers);
+        n = puts < takes ? takes - puts : 0;
     }
-    return (int)wh_shfl_u32(WH_FULL_WARP, yes, 0);
+    n = wh_shfl_u32(WH_FULL_WARP, n, 0);
+    return n < k->most_puts ? n : k->most_puts;
 }
 
 /* --- the warp's stack --------------------------------------------------------------------------
@@ -113,10 +121,10 @@ WH_FN int pop_own(kd_warp w, whi_kd_task *t) {
 WH_FN int give_oldest(kd_warp w) {
     wh_syncwarp(WH_FULL_WARP);
     const uint32_t bottom = w.own->bottom, keeps = w.own->n_small == 0 ? 1 : 0;
-    if (w.own->top - bottom <= keeps || !others_are_idle(w.k)) {
+    if (w.own->top - bottom <= keeps || idle_warps(w.k) == 0) {
         return 0;
     }
-    put_task(w.k, &w.own->stack[bottom % w.k->stack_room]);
+    put_tasks(w.k, &w.own->stack[bottom % w.k->stack_room], 1);
     if (is_first_lane()) {
         w.own->bottom += WH_PLANT(queue_i1_bottom, 1u, 0u);
     }
@@ -141,6 +149,26 @@ WH_FN void add_task(kd_warp w, const whi_kd_task *t) {
     } else {
         push_small(w, t);
     }
+}
+
+/* Gives half of the small tasks away, the oldest, if many are idle, and the warp has nothing else:
+ * at the end of a build few warps have all there is. All lanes. */
+WH_FN_SLOW void give_small(kd_warp w) {
+    wh_syncwarp(WH_FULL_WARP);
+    const uint32_t all = w.own->n_small, lane = wh_lane_id();
+    if (all < 2 || all > w.k->most_small || w.own->top != w.own->bottom ||
+        idle_warps(w.k) < w.k->most_puts) {
+        return;
+    }
+    const uint32_t n = all / 2 < w.k->most_puts ? all / 2 : w.k->most_puts;
+    put_tasks(w.k, &w.own->small[lane], n);
+    if (lane < n) { /* others take their places */
+        w.own->small[lane] = w.own->small[all - 1 - WH_PLANT(queue_small_moved, lane, 0u)];
+    }
+    if (is_first_lane()) {
+        w.own->n_small = all - WH_PLANT(queue_small_given, n, 0u);
+    }
+    wh_syncwarp(WH_FULL_WARP);
 }
 
 /* Whether the warp is to work on small tasks: it has some, or nothing else. All lanes. */

@@ -254,10 +254,10 @@ WH_FN_SLOW int take_large_warp(const wh_heap_ref *heap, kd_warp w, kd_children *
 WH_FN int take_small(const wh_heap_ref *heap, kd_warp w, kd_children *both) {
     const uint32_t lane = wh_lane_id(), n = lane == 0 ? both->child[0].n : both->child[1].n;
     const int wants = lane < 2 && n != 0;
-    uint32_t *p = wants ? (uint32_t *)heap_take(heap, array_bytes(n)) : NULL;
+    uint32_t *p = (uint32_t *)heap_take_each(heap, wants ? array_bytes(n) : 0);
     const uint32_t failed = wh_popc32(wh_ballot(WH_FULL_WARP, wants && p == NULL));
-    if (failed != 0 && WH_PLANT(shared_untake_small, p != NULL, 0)) {
-        heap_give(heap, p);
+    if (failed != 0) {
+        WH_PLANT(shared_untake_small, heap_give_each(heap, p), (void)0);
     }
     for (uint32_t i = 0; i < 2; i++) {
         kd_child *d = &both->child[i];

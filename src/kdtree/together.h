@@ -262,22 +262,28 @@ WH_FN void end_phase(const wh_heap_ref *heap, kd_warp w, kd_shared *s, uint32_t 
 /* --- a warp and a record -----------------------------------------------------------------------
  */
 
-/* Calls for help, by up to two tasks more, if there are chunks that nobody has. All lanes. S3 */
+/* Calls for help, if there are chunks for which nobody has come. All lanes. S3 */
 WH_FN void call_others(kd_warp w, const whi_kd_task *t) {
     kd_shared *s = t->shared;
-    for (uint32_t i = 0; i < 2; i++) {
-        uint32_t left = 0;
+    uint32_t n = 0;
+    if (is_first_lane()) {
+        const uint64_t ticket = wh_load_u64_relaxed(&s->ticket);
+        const uint32_t first = (uint32_t)ticket, end = chunks_of(ticket);
+        const uint32_t left = first < end ? end - first : 0;
+        const uint32_t here = wh_load_u32_relaxed(&s->holders); /* each takes one more, or ends */
+        n = left > here ? left - here : 0;
+    }
+    n = wh_shfl_u32(WH_FULL_WARP, n, 0);
+    if (n == 0) {
+        return;
+    }
+    const uint32_t most = idle_warps(w.k);
+    n = n < most ? n : most;
+    if (n != 0) {
         if (is_first_lane()) {
-            const uint64_t ticket = wh_load_u64_relaxed(&s->ticket);
-            left = (uint32_t)ticket + i < chunks_of(ticket) ? 1 : 0;
+            wh_fetch_add_u32_relaxed(&s->holders, WH_PLANT(together_s3_hold, n, 0u));
         }
-        if (wh_shfl_u32(WH_FULL_WARP, left, 0) == 0 || !others_are_idle(w.k)) {
-            return;
-        }
-        if (is_first_lane()) {
-            wh_fetch_add_u32_relaxed(&s->holders, WH_PLANT(together_s3_hold, 1u, 0u));
-        }
-        put_task(w.k, t);
+        put_tasks(w.k, t, n);
     }
 }
 

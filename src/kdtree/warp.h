@@ -39,6 +39,16 @@ WH_FN_SLOW void heap_give(const wh_heap_ref *heap, void *p) {
     wh_free(*heap, p);
 }
 
+/* The same for each lane of the warp that asks for bytes, or gives a block that is not NULL. All
+ * lanes: together they ask once for each size, and stay together. */
+WH_FN_SLOW void *heap_take_each(const wh_heap_ref *heap, uint64_t bytes) {
+    return wh_malloc_lanes(*heap, WH_FULL_WARP, bytes);
+}
+
+WH_FN_SLOW void heap_give_each(const wh_heap_ref *heap, void *p) {
+    wh_free_lanes(*heap, WH_FULL_WARP, p);
+}
+
 WH_FN uint64_t array_bytes(uint32_t n) {
     return ((uint64_t)n * 4 + 15) & ~(uint64_t)15;
 }
