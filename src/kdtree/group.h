@@ -184,7 +184,7 @@ WH_FN int take_group_arrays(const wh_heap_ref *heap, kd_warp w, kd_group *g) {
         g->n = lane == 0 ? c.n_left : c.n_right;
     }
     g->array = (uint32_t *)heap_take_each(heap, array_bytes(g->n));
-    WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* A1; new arrays are all lanes' */
+    wh_syncwarp(WH_FULL_WARP); /* A1; new arrays are all lanes' */
     const wh_mask failed = wh_ballot(WH_FULL_WARP, g->n != 0 && g->array == NULL);
     if (is_first_lane() && failed != 0) {
         w.own->tally.failed += WH_PLANT(group_failed, wh_popc32(failed), 0);
@@ -239,7 +239,6 @@ WH_FN void give_group_arrays(const wh_heap_ref *heap, kd_group *g) {
         WH_PLANT(group_untake, heap_give_each(heap, untakes ? g->array : NULL), (void)0);
     }
     heap_give_each(heap, is_head(g) ? g->t->refs : NULL);
-    WH_PLANT(group_a1, wh_syncwarp(WH_FULL_WARP), (void)0); /* together again, for what votes */
 }
 
 /* The references to the children's arrays. All lanes. B1 */

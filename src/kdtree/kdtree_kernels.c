@@ -104,7 +104,7 @@ WH_KERNEL(build_tree, kdtree_args, a) {
 #define PROMISE_BATCH 8u
 #define BINS_ROOM 40u
 #define MOST_SMALL 12u
-#define MOST_PUTS 3u
+#define MOST_PUTS 2u
 #endif
 
 static uint32_t shared_bytes(void) {

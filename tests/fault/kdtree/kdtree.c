@@ -75,7 +75,6 @@ static const fault faults[] = {
     {"group_none", "random", EVERYWHERE},
     {"group_guard", "random", EVERYWHERE},
     {"group_least", "quality", EVERYWHERE},
-    {"group_a1", "full-heap", UNDER_TSAN},
     {"group_read", "random", UNDER_TSAN},
     {"group_some", "full-group", EVERYWHERE},
     {"group_untake", "full-group", EVERYWHERE},
