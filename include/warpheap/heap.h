@@ -153,9 +153,11 @@ typedef struct wh_growth_options {
     uint64_t max_bytes;    /* how much may be mapped, metadata included; 0: reserve_bytes */
     uint64_t step_bytes;   /* what is mapped at a time, in whole granules; 0: 64 MiB */
     uint64_t ahead_bytes;  /* what is kept mapped ahead of need: malloc takes it without waiting.
-                              0: as much as step_bytes; less than a granule: nothing */
+                              0: as much as step_bytes; less than a granule: nothing. While
+                              kernels take of it, up to a 32nd of it may lack */
     uint32_t wait_us;      /* how long a malloc waits for the host, in microseconds, at most 1e9; 0:
-                              10 000. The simulated device: so many thousand steps */
+                              10 000. It begins anew when a part of the memory comes. The simulated
+                              device: so many thousand steps */
     uint32_t no_thread;    /* 1: the program calls wh_heap_growth_poll instead */
 } wh_growth_options;
 
@@ -177,7 +179,7 @@ typedef struct wh_growth_info {
  * DEVICE_ERROR.
  *
  * malloc then returns NULL for two reasons: the card is full, or max_bytes has been reached, and a
- * search behind that answer has found nothing; or the host did not answer within wait_us. That is
+ * search behind that answer has found nothing; or the host did nothing for wait_us. That is
  * counted, too: wh_stats.timed_out.
  *
  * poll: for programs with a loop of their own, no_thread: answers what mallocs have asked, and maps

@@ -193,7 +193,9 @@ static uint32_t run(context *x, int host, uint64_t bytes, uint32_t churns) {
     x->a.bytes = bytes;
     x->a.churns = churns;
     *x->a.done = 0;
-    assert_int_equal(fill(&l, &x->a), WH_OK);
+    if (fill(&l, &x->a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(x->device));
+    }
     assert_int_equal(wh_device_sync(x->device), WH_OK);
     check(x);
     uint32_t n = 0;
@@ -346,10 +348,28 @@ static struct {
     uint64_t calls, fail, more; /* this call of map, and so many behind it, fail */
     wh_status status;
     int no_box;
+    uint32_t slow; /* a lane maps, and takes so many steps for each piece */
+    uint64_t dies; /* ... and takes very long for this one, not the first */
+    uint64_t mapped;
 } back;
+
+/* The host's lane is at work on a piece; other lanes go on. */
+static void be_slow(uint64_t pieces) {
+    for (uint64_t k = 0; k < pieces; k++) {
+        const uint64_t begin = wh_time_ns();
+        const uint32_t steps = back.mapped == back.dies ? 20000000 : back.slow;
+        while (wh_time_ns() - begin < steps) {
+            wh_backoff(3);
+        }
+        back.mapped++;
+    }
+}
 
 static wh_status try_map(wh_device *d, void *at, uint64_t bytes, uint64_t piece) {
     const uint64_t k = ++back.calls;
+    if (back.slow != 0) {
+        be_slow(bytes / piece);
+    }
     return back.fail != 0 && k >= back.fail && k - back.fail <= back.more
                ? back.status
                : back.ops->map(d, at, bytes, piece);
@@ -390,6 +410,57 @@ static void test_map_fails(void **state) {
         assert_true(mapped(&x) + 2 * UNIT > x.least + 40 * UNIT);
         assert_int_equal(wh_heap_reset(x.heap), WH_OK);
         check(&x);
+        drop(&x);
+    }
+}
+
+/* A request takes the host many times wait_us. Lanes that wait see that it goes on, and wait: as
+ * long as it does. */
+static void test_large_and_slow(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds() * 2; seed++) {
+        context x;
+        make(&x, seed, 0);
+        const int dies = seed % 2 != 0;
+        start(&x, 0, (1 + seed % 3 * 7) * UNIT, seed % 3 == 0 ? 1 : 4 * UNIT, 800, 0);
+        plant_failures(x.device);
+        back.slow = 60000; /* of 800,000; 300 granules take 18,000,000 */
+        back.dies = dies ? 60 : UINT64_MAX;
+        x.blocks = 1 + seed / 2 % 2;
+        x.threads = 1;
+        x.a.most = 1;
+        const uint32_t n = run(&x, 1, 300 * UNIT, 0);
+        back.slow = 0;
+        assert_int_equal(n, dies ? 0 : x.blocks);
+        assert_int_equal(stats_of(&x).timed_out, dies ? x.blocks : 0);
+        assert_int_equal(stats_of(&x).failed, dies ? x.blocks : 0);
+        assert_true(dies || mapped(&x) >= x.blocks * 300 * UNIT);
+        assert_true(mapped(&x) <= x.least + (x.blocks * 300 + 40) * UNIT);
+        free_all(&x);
+        drop(&x);
+    }
+}
+
+/* What is wanted ahead is there, in however small steps. */
+static void test_far_ahead(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make(&x, seed, 0);
+        start(&x, 0, (1 + seed % 3) * UNIT, 400 * UNIT, 1000000, 0);
+        assert_int_equal(info_of(&x).ahead_bytes, 400 * UNIT);
+        x.a.most = 24;
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            assert_int_equal(run(&x, 1, 200, 0), 3 * 32 * 24);
+            const wh_growth_info info = info_of(&x);
+            assert_true(info.ahead_bytes + 400 / 32 * UNIT > 400 * UNIT);
+            assert_true(info.ahead_bytes <= 400 * UNIT);
+            if (turn == 2) {
+                assert_int_equal(info.requests, 0);
+            } else { /* what is live stays */
+                memset(x.a.n, 0, 96 * sizeof(uint32_t));
+            }
+        }
         drop(&x);
     }
 }
@@ -557,14 +628,18 @@ static void test_bad_calls(void **state) {
     drop(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_calls),        cmocka_unit_test(test_max),
         cmocka_unit_test(test_card_is_full),     cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_ahead_in_no_time), cmocka_unit_test(test_late_and_dead),
         cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
         cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
+        cmocka_unit_test(test_far_ahead),
     };
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
