@@ -10,8 +10,9 @@
  * Heaps of the allocator `tessera`, the default one, with reserve_bytes or without.
  *
  * Threads. A gauge may be used by any host thread, by several at a time, while others launch
- * kernels and call the heap, but for wh_heap_grow and wh_heap_destroy: close the gauge before
- * these. wh_heap_extend and wh_heap_trim wait for a sample, and the other way.
+ * kernels and call the heap. wh_heap_extend and wh_heap_trim wait for a sample, and the other way.
+ * wh_heap_destroy waits for samples that are under way. A gauge that is still open then reads
+ * BAD_ARGUMENT, publishes no more, and is to be closed as ever.
  */
 #ifndef WH_GAUGE_H
 #define WH_GAUGE_H
@@ -37,9 +38,10 @@ wh_status wh_gauge_open(wh_gauge **gauge, wh_heap *heap);
  * publishing, if there was one; the gauge is gone all the same. NULL is ignored. */
 wh_status wh_gauge_close(wh_gauge *gauge);
 
-/* A sample of now. depth: WH_GAUGE_CHUNKS or WH_GAUGE_BLOCKS. Errors: BAD_ARGUMENT, WRONG_BUILD
- * (the size of *sample is none that this library knows), OUT_OF_MEMORY, DEVICE_ERROR, also that of
- * a kernel that failed; IO_ERROR: it is right, and could not be published.
+/* A sample of now. depth: WH_GAUGE_CHUNKS or WH_GAUGE_BLOCKS. Errors: BAD_ARGUMENT (also: the heap
+ * has been destroyed), WRONG_BUILD (the size of *sample is none that this library knows),
+ * OUT_OF_MEMORY, DEVICE_ERROR, also that of a kernel that failed; IO_ERROR: it is right, and could
+ * not be published.
  *
  * Cost: it copies sample->read_bytes from the device and waits for that, not for kernels. CHUNKS:
  * 20 KiB for each shard, of which there are as many as SMs, and 2 bytes for each KiB of 16 of the

@@ -42,9 +42,18 @@ typedef struct record {
     uint64_t sum; /* of all before it */
 } record;
 
-struct wh_gauge {
+/* A heap as its gauges see it. A sample reads `heap` and all behind it with the lock, shared; who
+ * destroys the heap has it alone while it sets `heap` to NULL. Gauges and heap hold it. */
+struct whi_watched {
+    pthread_rwlock_t lock;
     wh_heap *heap;
+    uint32_t holders; /* atomic */
+};
+
+struct wh_gauge {
+    whi_watched *watched;
     wh_device *device; /* held */
+    const wh_allocator_info *info;
     whi_lens *lens;
     pthread_mutex_t lock; /* of all below */
     void *room;
@@ -55,10 +64,39 @@ struct wh_gauge {
     record published;
     wh_status first; /* error of publishing */
     int has_thread, stop;
+    int has_heap; /* as the last sample found */
     uint32_t depth;
     pthread_t thread;
     pthread_cond_t wake;
 };
+
+/* --- the heap --------------------------------------------------------------------------------- */
+
+whi_watched *whi_watched_new(wh_heap *h) {
+    whi_watched *w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        (void)pthread_rwlock_init(&w->lock, NULL);
+        w->heap = h;
+        w->holders = 1;
+    }
+    return w;
+}
+
+static void let_go(whi_watched *w) {
+    if (__atomic_sub_fetch(&w->holders, 1, __ATOMIC_ACQ_REL) == 0) {
+        (void)pthread_rwlock_destroy(&w->lock);
+        free(w);
+    }
+}
+
+void whi_watched_end(whi_watched *w) {
+    if (w != NULL) {
+        (void)pthread_rwlock_wrlock(&w->lock);
+        w->heap = NULL;
+        (void)pthread_rwlock_unlock(&w->lock);
+        let_go(w);
+    }
+}
 
 /* --- a sample --------------------------------------------------------------------------------- */
 
@@ -86,9 +124,8 @@ static void *room(void *context, uint64_t bytes) {
     return g->room;
 }
 
-/* With the gauge's lock. */
-static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
-    const wh_heap *h = g->heap;
+/* With the gauge's lock, and the heap's. */
+static wh_status sample_heap(wh_gauge *g, const wh_heap *h, uint32_t depth, wh_gauge_sample *s) {
     const wh_gauge_lens lens = {look, room, g, depth};
     const uint64_t begin = now_ns(CLOCK_MONOTONIC);
     memset(s, 0, sizeof *s);
@@ -106,6 +143,19 @@ static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
     s->read_bytes = g->read_bytes;
     s->took_ns = now_ns(CLOCK_MONOTONIC) - begin;
     return good ? WH_OK : g->status;
+}
+
+/* With the gauge's lock. */
+static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
+    whi_watched *w = g->watched;
+    memset(s, 0, sizeof *s);
+    (void)pthread_rwlock_rdlock(&w->lock);
+    g->has_heap = w->heap != NULL;
+    const wh_status status = g->has_heap
+                                 ? sample_heap(g, w->heap, depth, s)
+                                 : whi_refuse(WH_BAD_ARGUMENT, "the heap has been destroyed");
+    (void)pthread_rwlock_unlock(&w->lock);
+    return status;
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
@@ -175,7 +225,7 @@ static void describe(wh_gauge *g, uint32_t interval_ms) {
     r->pid = (uint64_t)getpid();
     r->interval_ms = interval_ms;
     (void)snprintf(r->program, sizeof r->program, "%s", program_invocation_short_name);
-    (void)snprintf(r->allocator, sizeof r->allocator, "%s", g->heap->info->name);
+    (void)snprintf(r->allocator, sizeof r->allocator, "%s", g->info->name);
     (void)snprintf(r->device, sizeof r->device, "%s", g->device->info.name);
 }
 
@@ -187,6 +237,18 @@ static wh_status sample_and_publish(wh_gauge *g, uint32_t depth, wh_gauge_sample
         status = write_record(g);
     }
     return status;
+}
+
+/* The last record says that there will be no more. */
+static wh_status end_publishing(wh_gauge *g) {
+    if (g->file < 0) {
+        return WH_OK;
+    }
+    g->published.ended = 1;
+    const wh_status s = write_record(g);
+    (void)close(g->file);
+    g->file = -1;
+    return s;
 }
 
 static void add_ms(struct timespec *t, uint32_t ms) {
@@ -209,7 +271,11 @@ static void *publish(void *context) {
         while (!g->stop && pthread_cond_timedwait(&g->wake, &g->lock, &next) != ETIMEDOUT) {
         }
         if (!g->stop) {
-            const wh_status status = sample_and_publish(g, g->depth, &s);
+            wh_status status = sample_and_publish(g, g->depth, &s);
+            if (!g->has_heap) { /* which is no failure of who publishes */
+                status = end_publishing(g);
+                g->stop = 1;
+            }
             g->first = g->first == WH_OK ? status : g->first;
         }
     }
@@ -297,7 +363,9 @@ wh_status wh_gauge_open(wh_gauge **gauge, wh_heap *heap) {
     (void)pthread_cond_init(&g->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&g->lock, NULL);
-    g->heap = heap;
+    g->watched = heap->watched;
+    (void)__atomic_add_fetch(&g->watched->holders, 1, __ATOMIC_RELAXED);
+    g->info = heap->info;
     g->device = heap->device;
     g->file = -1;
     whi_device_hold(g->device);
@@ -317,14 +385,11 @@ wh_status wh_gauge_close(wh_gauge *gauge) {
         (void)pthread_join(gauge->thread, NULL);
     }
     wh_status s = gauge->first;
-    if (gauge->file >= 0) {
-        gauge->published.ended = 1;
-        const wh_status last = write_record(gauge);
-        s = s == WH_OK ? last : s;
-        (void)close(gauge->file);
-    }
+    const wh_status last = end_publishing(gauge);
+    s = s == WH_OK ? last : s;
     gauge->device->ops->lens_close(gauge->device, gauge->lens);
     wh_device_close(gauge->device);
+    let_go(gauge->watched);
     (void)pthread_cond_destroy(&gauge->wake);
     (void)pthread_mutex_destroy(&gauge->lock);
     free(gauge->room);

@@ -440,15 +440,18 @@ wh_status wh_heap_growth_stop(wh_heap *heap) {
     }
     TRY(can_grow(heap));
     whi_reserve *r = heap->reserve;
-    if (r->growth == NULL) {
-        return WH_OK;
+    wh_status s = WH_OK;
+    (void)pthread_mutex_lock(&r->stopping); /* one thread ends it, the others return behind that */
+    if (__atomic_load_n(&r->growth, __ATOMIC_RELAXED) != NULL) {
+        s = wh_device_sync(heap->device); /* kernels may need the thread for it */
+        join(r->growth);
+        (void)pthread_mutex_lock(&r->lock);
+        const wh_status last = unmake(heap);
+        (void)pthread_mutex_unlock(&r->lock);
+        s = s == WH_OK ? last : s;
     }
-    wh_status s = wh_device_sync(heap->device); /* kernels may need the thread for it */
-    join(r->growth);
-    (void)pthread_mutex_lock(&r->lock);
-    const wh_status last = unmake(heap);
-    (void)pthread_mutex_unlock(&r->lock);
-    return s == WH_OK ? last : s;
+    (void)pthread_mutex_unlock(&r->stopping);
+    return s;
 }
 
 wh_status wh_heap_growth_poll(wh_heap *heap) {

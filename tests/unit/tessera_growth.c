@@ -567,6 +567,31 @@ static void test_poll_beside_stop(void **state) {
     drop(&x);
 }
 
+static void *stops(void *heap) {
+    return wh_heap_growth_stop(heap) == WH_OK ? NULL : heap;
+}
+
+/* Threads that end growth at the same time: one does, and all return behind that. */
+static void test_stop_beside_stop(void **state) {
+    (void)state;
+    context x;
+    make(&x, 0, 0);
+    for (uint32_t k = 0; k < 100; k++) {
+        pthread_t stopper[3];
+        start(&x, x.least + 8 * UNIT, UNIT, 1, 1000, (int)(k % 4 != 0));
+        for (uint32_t t = 0; t < 3; t++) {
+            assert_int_equal(pthread_create(&stopper[t], NULL, stops, x.heap), 0);
+        }
+        for (uint32_t t = 0; t < 3; t++) {
+            void *wrong = x.heap;
+            assert_int_equal(pthread_join(stopper[t], &wrong), 0);
+            assert_null(wrong);
+        }
+        assert_int_equal(wh_heap_growth_poll(x.heap), WH_UNSUPPORTED);
+    }
+    drop(&x);
+}
+
 /* The thread takes no signal that the program waits for. */
 static void test_signals(void **state) {
     (void)state;
@@ -636,7 +661,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
         cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
         cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
-        cmocka_unit_test(test_far_ahead),
+        cmocka_unit_test(test_far_ahead),        cmocka_unit_test(test_stop_beside_stop),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
