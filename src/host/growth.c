@@ -389,13 +389,13 @@ static wh_status make(wh_heap *h, const wh_growth_options *o) {
     return WH_OK;
 }
 
-/* Ends growth on a quiet heap, with the lock held, and no thread. */
+/* Ends growth on a quiet heap, with the lock held, and no thread. What nobody has taken goes. */
 static wh_status unmake(wh_heap *h) {
     wh_status s = WH_OK;
     if (h->reserve->growth->box != NULL) {
         whi_growth_pause(h);
         s = whi_reserve_set_growth(h, NULL, 0);
-        const wh_status last = whi_reserve_publish(h);
+        const wh_status last = whi_reserve_drop_spare(h);
         s = s == WH_OK ? last : s;
     }
     drop(h);

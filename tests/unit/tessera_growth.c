@@ -308,6 +308,35 @@ static void test_ahead_in_no_time(void **state) {
     }
 }
 
+/* What was ahead, and nobody has taken, goes when growth ends: else each start and stop would leave
+ * the heap larger. */
+static void test_stop_gives_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make(&x, seed, 0);
+        for (uint32_t turn = 0; turn < 4; turn++) {
+            const uint64_t before = mapped(&x);
+            start(&x, 0, 3 * UNIT, (10 + turn) * UNIT, 1000000, 0);
+            assert_true(mapped(&x) >= before + (10 + turn) * UNIT);
+            assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+            assert_int_equal(mapped(&x), before);
+            assert_int_equal(stats_of(&x).heap_bytes, before);
+            check(&x);
+        }
+        start(&x, 0, UNIT, 20 * UNIT, 1000000, 0);
+        x.a.most = 9;
+        (void)run(&x, 1, 200, 0);
+        const uint64_t ahead = info_of(&x).ahead_bytes, all = mapped(&x);
+        assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+        assert_true(mapped(&x) <= all - ahead); /* and words that nobody needs */
+        assert_true(mapped(&x) > x.least + 3 * 32 * 9 * 200);
+        check(&x);
+        free_all(&x);
+        drop(&x);
+    }
+}
+
 /* --- hosts that do not answer ------------------------------------------------------------------
  */
 
@@ -661,7 +690,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
         cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
         cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
-        cmocka_unit_test(test_far_ahead),        cmocka_unit_test(test_stop_beside_stop),
+        cmocka_unit_test(test_stop_gives_back),  cmocka_unit_test(test_far_ahead),
+        cmocka_unit_test(test_stop_beside_stop),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
