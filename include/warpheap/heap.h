@@ -122,8 +122,9 @@ wh_status wh_heap_reset_async(wh_heap *heap, void *stream);
  * heap has that many bytes of the device's addresses, and memory for `bytes` of them. Both calls
  * leave every block, pointer and handle as it is. They want a heap that no kernel uses, and wait
  * for all work of the device. Threads of the host may call them on one heap at the same time: they
- * take turns. What is mapped and given back at once is a granule: 2 MiB on a GPU, a page of the
- * simulated device, or the option tessera.granule_bytes; at least a chunk.
+ * take turns. What is mapped and given back at once is a granule: a 1024th of reserve_bytes, from 2
+ * to 64 MiB on a GPU, from a page to 32 on the simulated device; or the option
+ * tessera.granule_bytes; at least a chunk.
  *
  * wh_heap_extend maps at least `bytes` bytes more for blocks, in whole granules, and the metadata
  * that they need (0.93 %) if it is not there. It fills what trim has given back first, from the
