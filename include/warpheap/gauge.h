@@ -35,7 +35,8 @@ typedef struct wh_gauge wh_gauge;
 wh_status wh_gauge_open(wh_gauge **gauge, wh_heap *heap);
 
 /* Ends what wh_gauge_publish began, and closes the gauge. Returns the first error of its
- * publishing, if there was one; the gauge is gone all the same. NULL is ignored. */
+ * publishing, if there was one, with its text (wh_last_error_text); the gauge is gone all the same.
+ * NULL is ignored. */
 wh_status wh_gauge_close(wh_gauge *gauge);
 
 /* A sample of now. depth: WH_GAUGE_CHUNKS or WH_GAUGE_BLOCKS. Errors: BAD_ARGUMENT (also: the heap
@@ -62,13 +63,13 @@ static inline wh_status wh_gauge_read(wh_gauge *gauge, uint32_t depth, wh_gauge_
  * The file stays when the gauge is closed. One that is there is written over if it is a gauge's and
  * no program publishes to it. Errors: BAD_ARGUMENT (also: it publishes already), IO_ERROR (the text
  * has the reason), BAD_FORMAT (the file is no gauge's: it is left alone), OUT_OF_MEMORY (no
- * thread), those of wh_gauge_read. On failure nothing is published. */
+ * thread), those of wh_gauge_read. On failure nothing is published, and no new file stays. */
 wh_status wh_gauge_publish(wh_gauge *gauge, const char *path, uint32_t depth, uint32_t interval_ms);
 
 /* What such a file says. */
 #define WH_GAUGE_LIVE 0u  /* the program publishes */
 #define WH_GAUGE_ENDED 1u /* it has closed its gauge: the last sample */
-#define WH_GAUGE_GONE 2u  /* it has ended without that */
+#define WH_GAUGE_GONE 2u  /* it has ended without that, also if a child of it lives on */
 typedef struct wh_gauge_view {
     uint64_t struct_bytes; /* sizeof this struct, or 0: as wh_heap_options */
     uint64_t pid;
