@@ -71,7 +71,7 @@ wh_status wh_gauge_publish(wh_gauge *gauge, const char *path, uint32_t depth, ui
 #define WH_GAUGE_ENDED 1u /* it has closed its gauge: the last sample */
 #define WH_GAUGE_GONE 2u  /* it has ended without that, also if a child of it lives on */
 typedef struct wh_gauge_view {
-    uint64_t struct_bytes; /* sizeof this struct, or 0: as wh_heap_options */
+    uint64_t struct_bytes; /* filled in: sizeof this struct */
     uint64_t pid;
     uint32_t state; /* WH_GAUGE_LIVE, ... */
     uint32_t interval_ms;
@@ -83,8 +83,10 @@ typedef struct wh_gauge_view {
 
 /* Reads the file that a gauge publishes to. Another program may do so, of the same machine. Errors:
  * BAD_ARGUMENT, IO_ERROR (there is no such file, or it cannot be read), BAD_FORMAT (it is no
- * gauge's, or cut short), WRONG_BUILD (a gauge's of another version, or view->struct_bytes is
- * unknown). `bytes`: sizeof *view. Cost: a small file is opened and read. */
+ * gauge's, or cut short), WRONG_BUILD (a gauge's of another version, or `bytes` is not the
+ * size that this library knows). `bytes`: sizeof *view, as the inline function says it; what *view
+ * held before is not read, but by other languages, which load the symbol wh_gauge_read_file and set
+ * view->struct_bytes before the call. Cost: a small file is opened and read. */
 wh_status wh_gauge_read_file_sized(const char *path, wh_gauge_view *view, size_t bytes);
 static inline wh_status wh_gauge_read_file(const char *path, wh_gauge_view *view) {
     return wh_gauge_read_file_sized(path, view, sizeof *view);

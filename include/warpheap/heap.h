@@ -164,7 +164,7 @@ typedef struct wh_growth_options {
 
 typedef struct wh_growth_info {
     uint64_t struct_bytes; /* filled in: sizeof this struct */
-    uint64_t mapped_bytes; /* metadata included, and ahead_bytes */
+    uint64_t mapped_bytes; /* metadata included, and ahead_bytes; of a plain heap its bytes */
     uint64_t ahead_bytes;  /* mapped, and not taken by any malloc so far */
     uint64_t max_bytes;
     uint64_t requests; /* that mallocs have made since start: each waited for */

@@ -25,6 +25,7 @@
 
 #include "heap_internal.h"
 #include "last_error.h"
+#include "reserve.h"
 
 #define MAGIC "whgauge"
 #define VERSION 2u
@@ -144,6 +145,10 @@ static wh_status sample_heap(wh_gauge *g, const wh_heap *h, uint32_t depth, wh_g
     g->status = WH_OK;
     whi_reserve_lock(h); /* what is mapped stays so */
     s->metadata_bytes = h->plan.metadata_bytes;
+    if (h->reserve != NULL) {
+        s->heap_bytes = whi_reserve_mapped(h->reserve);
+        s->metadata_bytes = whi_reserve_metadata(h->reserve);
+    }
     const int good = h->ops->gauge(h->handle, &lens, s);
     whi_reserve_unlock(h);
     s->read_bytes = g->read_bytes;

@@ -484,6 +484,7 @@ wh_status wh_heap_growth_get_info_sized(wh_heap *heap, wh_growth_info *info, siz
     wh_growth_info all;
     memset(&all, 0, sizeof all);
     whi_reserve *r = heap->reserve;
+    all.mapped_bytes = heap->bytes;
     if (r != NULL) {
         (void)pthread_mutex_lock(&r->lock);
         if (r->growth != NULL) {

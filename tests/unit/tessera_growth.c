@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host/device_internal.h"
+#include "warpheap/gauge.h"
 #include "warpheap/warpheap.h"
 
 #define MOST_BLOCKS 4096u
@@ -268,6 +269,20 @@ static void test_card_is_full(void **state) {
     }
 }
 
+/* What is mapped, what is ahead included: one figure, whoever says it. */
+static void same_everywhere(const context *x) {
+    wh_gauge *gauge = NULL;
+    wh_gauge_sample s;
+    const wh_stats stats = stats_of(x);
+    assert_int_equal(wh_gauge_open(&gauge, x->heap), WH_OK);
+    assert_int_equal(wh_gauge_read(gauge, WH_GAUGE_BLOCKS, &s), WH_OK);
+    assert_int_equal(wh_gauge_close(gauge), WH_OK);
+    assert_int_equal(stats.heap_bytes, mapped(x));
+    assert_int_equal(info_of(x).mapped_bytes, mapped(x));
+    assert_int_equal(s.heap_bytes, mapped(x));
+    assert_int_equal(s.metadata_bytes, stats.metadata_bytes);
+}
+
 /* With as much ahead as all lanes want nobody asks. */
 static void test_ahead(void **state) {
     (void)state;
@@ -276,11 +291,13 @@ static void test_ahead(void **state) {
         make(&x, seed, 0);
         start(&x, 0, UNIT, 60 * UNIT, 1000000, 0);
         assert_int_equal(info_of(&x).ahead_bytes, 60 * UNIT);
+        same_everywhere(&x);
         x.a.most = 9;
         assert_int_equal(run(&x, 0, 200, 0), 3 * 32 * 9);
         const wh_growth_info info = info_of(&x);
         assert_int_equal(info.requests, 0);
         assert_true(info.ahead_bytes < 60 * UNIT);
+        same_everywhere(&x);
         assert_int_equal(wh_heap_growth_poll(x.heap), WH_OK);
         assert_int_equal(info_of(&x).ahead_bytes, 60 * UNIT);
         free_all(&x);
@@ -525,6 +542,7 @@ static void test_in_between(void **state) {
                 start(&x, x.least + 80 * UNIT, 2 * UNIT, UNIT, 50, 0);
             }
             check(&x);
+            same_everywhere(&x);
             free_all(&x);
         }
         const uint64_t before = mapped(&x);
@@ -678,6 +696,7 @@ static void test_bad_calls(void **state) {
     assert_int_equal(wh_heap_growth_start(heap, &o), WH_UNSUPPORTED);
     assert_int_equal(wh_heap_growth_stop(heap), WH_UNSUPPORTED);
     assert_int_equal(wh_heap_growth_get_info(heap, &info), WH_OK);
+    assert_int_equal(info.mapped_bytes, 4 << 20);
     assert_int_equal(wh_heap_destroy(heap), WH_OK);
     drop(&x);
 }
