@@ -318,19 +318,22 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
     return more != 0;
 }
 
-/* The same before a search of the whole pool, for lanes of mask that `asks`: units that are posted
- * are there sooner than a run is found in a large pool. It waits for a part of the time only, since
- * the pool may have what is wanted. A host that has refused so many units is asked behind the
- * search. */
+/* The same before a search of the whole pool, for lanes of mask that say so (asks), each a few
+ * times: units that are posted are there sooner than a run is found in a large pool. It waits for a
+ * part of the time only, since the pool may have what is wanted. A host that has refused so many
+ * units is asked behind the search. */
 WH_FN int wh_tessera_grow_soon_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                 uint64_t chunks, int asks, wh_tessera_wish *wish) {
     const uint32_t log2 = wh_tessera_unit_log2_(*g);
     const uint32_t refused =
         wh_low_u32(wh_load_u64_relaxed(&wh_tessera_header_of_(g)->growing.answer));
-    asks = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
+    const int waits = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
     wish->soon = 1;
-    const int more = wh_tessera_grow_(g, mask, shard, chunks, asks, wish);
+    const int more = wh_tessera_grow_(g, mask, shard, chunks, waits, wish);
     wish->soon = 0;
+    if (asks) {
+        wish->grows = more ? wish->grows - 1 : 0;
+    }
     return more;
 }
 
