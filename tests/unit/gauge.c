@@ -450,6 +450,12 @@ static void test_gone_but_for_a_child(void **state) {
     assert_int_equal(file_says(&view), WH_OK);
     assert_int_equal(view.state, WH_GAUGE_GONE);
     assert_int_equal(view.pid, child);
+    wh_sim_options o = {.seed = 7}; /* the file is not free for another one */
+    context x;
+    begin(&x, &o, 4096, 0);
+    assert_int_equal(wh_gauge_publish(x.gauge, path, WH_GAUGE_BLOCKS, 0), WH_IO_ERROR);
+    assert_non_null(strstr(wh_last_error_text(), "a child of a program that has ended"));
+    end(&x);
     (void)close(done[1]);
     (void)close(alive[0]);
     assert_int_equal(unlink(path), 0);

@@ -296,9 +296,9 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
     wait.n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
     wait.number = wh_load_u32_relaxed(&header->growing.asked) + 1;
     wait.from = wh_load_u32_relaxed(&header->growing.taken);
-    uint32_t over = 0, more = 0, lacks = 1;
+    uint32_t over = 0, more = 0, came = 0;
     WH_NO_UNROLL
-    while (over == 0 && lacks) {
+    do {
         over = wh_tessera_wait_for_host_(g, mask, shard, leader, &wait, wish);
         if (wait.row != 0) {
             WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
@@ -310,9 +310,9 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
             }
         }
         more |= over == 0;
-        lacks = wh_load_u32_relaxed(&header->growing.taken) - wait.from < wait.n;
-        lacks = wh_shfl_u32(mask, lacks, leader);
-    }
+        came = wh_load_u32_relaxed(&header->growing.taken) - wait.from;
+        came = wh_shfl_u32(mask, came, leader);
+    } while (over == 0 && came != 0 && came < wait.n); /* 0: those were taken before */
     waits = waits && (wish->soon == 0 || over != WH_TESSERA_TIMED_OUT);
     wish->over = waits ? over : wish->over;
     return more != 0;
