@@ -175,10 +175,10 @@ typedef struct wh_growth_info {
 
 /* start: from now on the heap grows; options NULL: the defaults. stop: it does so no more; what is
  * mapped ahead and not taken goes back to the device. Both want a heap that no kernel uses, and
- * wait for all work of the device; destroy stops, too. Threads may call stop at the same time: one
- * ends it, and all return behind that. Errors: UNSUPPORTED (a heap without reserve_bytes, or a
- * device without memory that both sides see), BAD_ARGUMENT (it grows already), OUT_OF_MEMORY,
- * DEVICE_ERROR.
+ * wait for all work of the device; destroy stops, too. Threads may call both at the same time: they
+ * take turns, and stop of a heap that grows no more is OK. Errors: UNSUPPORTED (a heap without
+ * reserve_bytes, or a device without memory that both sides see), BAD_ARGUMENT (it grows already),
+ * OUT_OF_MEMORY, DEVICE_ERROR.
  *
  * malloc then returns NULL for two reasons: the card is full, or max_bytes has been reached, and a
  * search behind that answer has found nothing; or the host did nothing for wait_us. That is

@@ -418,6 +418,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
         return whi_refuse(WH_BAD_ARGUMENT, "wait_us is more than a thousand seconds");
     }
     whi_reserve *r = heap->reserve;
+    (void)pthread_mutex_lock(&r->switching);
     (void)pthread_mutex_lock(&r->lock);
     wh_status s = r->growth == NULL
                       ? wh_device_sync(heap->device)
@@ -430,6 +431,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
         }
     }
     (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&r->switching);
     return s;
 }
 
@@ -441,7 +443,7 @@ wh_status wh_heap_growth_stop(wh_heap *heap) {
     TRY(can_grow(heap));
     whi_reserve *r = heap->reserve;
     wh_status s = WH_OK;
-    (void)pthread_mutex_lock(&r->stopping); /* one thread ends it, the others return behind that */
+    (void)pthread_mutex_lock(&r->switching); /* one thread ends it, the others return behind that */
     if (__atomic_load_n(&r->growth, __ATOMIC_RELAXED) != NULL) {
         s = wh_device_sync(heap->device); /* kernels may need the thread for it */
         join(r->growth);
@@ -450,7 +452,7 @@ wh_status wh_heap_growth_stop(wh_heap *heap) {
         (void)pthread_mutex_unlock(&r->lock);
         s = s == WH_OK ? last : s;
     }
-    (void)pthread_mutex_unlock(&r->stopping);
+    (void)pthread_mutex_unlock(&r->switching);
     return s;
 }
 

@@ -461,7 +461,9 @@ static wh_status start_stats(wh_heap *heap, const void *question, void *out, voi
     memset(&start, 0, sizeof start);
     start.struct_bytes = sizeof start;
     start.heap_bytes = heap->bytes;
+    whi_reserve_lock(heap); /* a thread may map something now */
     start.metadata_bytes = heap->plan.metadata_bytes;
+    whi_reserve_unlock(heap);
     /* Unless the allocator says it. */
     start.peak_bytes = start.mallocs = start.frees = WH_UNKNOWN;
     const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);

@@ -401,7 +401,7 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
         return WH_OUT_OF_MEMORY;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->stopping, NULL);
+    (void)pthread_mutex_init(&r->switching, NULL);
     h->reserve = r;
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     wh_status s = make_plan(h->ops, h->device, bytes, &h->options, n_sms, &r->plan);
@@ -464,7 +464,7 @@ wh_status whi_reserve_restore(wh_heap *h, const wh_reserve_plan *plan, const uin
         return WH_OUT_OF_MEMORY;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->stopping, NULL);
+    (void)pthread_mutex_init(&r->switching, NULL);
     h->reserve = r;
     r->bytes = h->bytes;
     TRY(make_plan(h->ops, h->device, r->bytes, &h->options, n_sms, &r->plan));
@@ -508,7 +508,7 @@ wh_status whi_reserve_destroy(wh_heap *h) {
         s = s == WH_OK ? its : s;
     }
     (void)pthread_mutex_destroy(&r->lock);
-    (void)pthread_mutex_destroy(&r->stopping);
+    (void)pthread_mutex_destroy(&r->switching);
     free(r->units);
     free(r->sides);
     free(r->side_users);

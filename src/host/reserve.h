@@ -12,7 +12,7 @@ enum { ABSENT, SPARE, FRESH, POSTED, THERE }; /* reserve.c */
 
 struct whi_reserve {
     pthread_mutex_t lock;
-    pthread_mutex_t stopping; /* of who ends growth, before the lock */
+    pthread_mutex_t switching; /* of who begins growth, or ends it: before the lock */
     wh_reserve_plan plan;
     uint64_t bytes; /* of addresses */
     int fixed_there;

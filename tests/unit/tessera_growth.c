@@ -639,6 +639,34 @@ static void test_stop_beside_stop(void **state) {
     drop(&x);
 }
 
+static void *starts_and_stops(void *heap) {
+    for (uint32_t k = 0; k < 60; k++) {
+        const wh_status s = wh_heap_growth_start(heap, NULL);
+        if ((s != WH_OK && s != WH_BAD_ARGUMENT) || wh_heap_growth_stop(heap) != WH_OK) {
+            return heap;
+        }
+    }
+    return NULL;
+}
+
+/* Threads that begin and end growth as it comes. */
+static void test_start_beside_stop(void **state) {
+    (void)state;
+    pthread_t thread[3];
+    context x;
+    make(&x, 0, 0);
+    for (uint32_t t = 0; t < 3; t++) {
+        assert_int_equal(pthread_create(&thread[t], NULL, starts_and_stops, x.heap), 0);
+    }
+    for (uint32_t t = 0; t < 3; t++) {
+        void *wrong = x.heap;
+        assert_int_equal(pthread_join(thread[t], &wrong), 0);
+        assert_null(wrong);
+    }
+    assert_int_equal(mapped(&x), x.least);
+    drop(&x);
+}
+
 /* The thread takes no signal that the program waits for. */
 static void test_signals(void **state) {
     (void)state;
@@ -710,7 +738,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
         cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
         cmocka_unit_test(test_stop_gives_back),  cmocka_unit_test(test_far_ahead),
-        cmocka_unit_test(test_stop_beside_stop),
+        cmocka_unit_test(test_stop_beside_stop), cmocka_unit_test(test_start_beside_stop),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
