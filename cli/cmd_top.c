@@ -15,6 +15,7 @@
 
 #define BAR 40u      /* columns */
 #define HISTORY 60u  /* samples */
+#define NAME 512u    /* bytes of a name as it is printed */
 #define DRAWN "7"    /* lines of a picture */
 #define LEAST_MS 10u /* between two looks */
 #define MOST_MS ((uint64_t)3600 * 1000)
@@ -74,6 +75,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 /* --- forms ------------------------------------------------------------------------------------ */
+
+/* A name as it may be printed: what a terminal could take for an order is shown as its number. */
+static const char *name_text(const char *name, char text[NAME]) {
+    size_t n = 0;
+    for (; *name != '\0' && n + 5 < NAME; name++) {
+        const unsigned char c = (unsigned char)*name;
+        const int plain = c >= ' ' && c < 0x7f && c != '\\';
+        n += (size_t)snprintf(text + n, NAME - n, plain ? "%c" : "\\x%02x", c);
+    }
+    text[n] = '\0';
+    return text;
+}
 
 static const char *bytes_text(uint64_t bytes, char text[32]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -147,13 +160,14 @@ static void remember(watch *w, const wh_gauge_view *view) {
 static void draw(const watch *w) {
     const wh_gauge_view *v = &w->view;
     const wh_gauge_sample *s = &v->sample;
-    char text[2][32];
+    char text[2][32], program[NAME], device[NAME];
     const double seconds = (double)(s->time_ns - w->before.time_ns) * 1e-9;
     if (w->looks > 1) {
         (void)printf("\033[" DRAWN "A\r");
     }
-    (void)printf("%s (pid %" PRIu64 "): %s on %s, %s of it for blocks\033[K\n", v->program, v->pid,
-                 bytes_text(s->heap_bytes, text[0]), v->device,
+    (void)printf("%s (pid %" PRIu64 "): %s on %s, %s of it for blocks\033[K\n",
+                 name_text(v->program, program), v->pid, bytes_text(s->heap_bytes, text[0]),
+                 name_text(v->device, device),
                  bytes_text(s->heap_bytes - s->metadata_bytes, text[1]));
     draw_bar("used", s, s->used_bytes);
     draw_bar("claimed", s, s->claimed_bytes);
@@ -189,9 +203,11 @@ static json_t *number(uint64_t n) {
 
 static int print_json(const wh_gauge_view *v) {
     const wh_gauge_sample *s = &v->sample;
+    char program[NAME], allocator[NAME], device[NAME];
     json_t *row = json_pack(
-        "{ss, sI, ss, ss, sI, sI, so, so, sI, sI, so, so, so, so, so, so}", "program", v->program,
-        "pid", (json_int_t)v->pid, "allocator", v->allocator, "device", v->device, "time_ns",
+        "{ss, sI, ss, ss, sI, sI, so, so, sI, sI, so, so, so, so, so, so}", "program",
+        name_text(v->program, program), "pid", (json_int_t)v->pid, "allocator",
+        name_text(v->allocator, allocator), "device", name_text(v->device, device), "time_ns",
         (json_int_t)s->time_ns, "took_ns", (json_int_t)s->took_ns, "read_bytes",
         number(s->read_bytes), "heap_bytes", number(s->heap_bytes), "failed", (json_int_t)s->failed,
         "bad_frees", (json_int_t)s->bad_frees, "metadata_bytes", number(s->metadata_bytes),
@@ -200,7 +216,7 @@ static int print_json(const wh_gauge_view *v) {
         number(s->mallocs));
     char *text = row != NULL ? json_dumps(row, JSON_COMPACT) : NULL;
     json_decref(row);
-    if (text == NULL) { /* a name that is no UTF-8, or no memory */
+    if (text == NULL) { /* no memory */
         (void)cli_complain("no JSON can be made of this");
         return 1;
     }
@@ -212,7 +228,9 @@ static int print_json(const wh_gauge_view *v) {
 /* --- the command ------------------------------------------------------------------------------ */
 
 static int complain(const request *r, const wh_gauge_view *v) {
-    (void)cli_complain("%s: %.63s (pid %" PRIu64 ") %s", r->path, v->program, v->pid,
+    char program[NAME];
+    (void)cli_complain("%s: %s (pid %" PRIu64 ") %s", r->path, name_text(v->program, program),
+                       v->pid,
                        v->state == WH_GAUGE_ENDED ? "has closed its gauge"
                                                   : "has ended without closing its gauge");
     return 1;

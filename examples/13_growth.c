@@ -54,16 +54,18 @@ static void must(wh_status status) {
 static wh_heap *make_heap(wh_device *device) {
     wh_heap *heap = NULL;
     wh_heap_options options = {0};
-    wh_growth_options growth = {0};
     options.device = device;
     options.bytes = 24 * MIB;          /* memory to begin with */
     options.reserve_bytes = 512 * MIB; /* addresses for more */
     must(wh_heap_create(&heap, &options));
+    /* [reserve start */
+    wh_growth_options growth = {0};
     growth.max_bytes = 384 * MIB;  /* never more than this */
     growth.ahead_bytes = 32 * MIB; /* this much before anybody asks */
     growth.step_bytes = 16 * MIB;
     growth.wait_us = 1000000;
     must(wh_heap_growth_start(heap, &growth)); /* a thread of the library looks after the heap */
+    /* reserve] */
     return heap;
 }
 /* docs] */
@@ -87,9 +89,11 @@ int main(int argc, char **argv) {
     must(push(&launch, &a)); /* 122 MiB, of 24 */
     must(empty(&launch, &a));
     must(wh_device_copy_out(device, &n, nulls, sizeof n));
-    must(wh_heap_growth_stop(heap));
+    /* [reserve stop */
+    must(wh_heap_growth_stop(heap)); /* what was ahead, and not taken, goes back to the device */
     must(wh_heap_extent(heap, &mapped, NULL, NULL));
-    must(wh_heap_trim(heap, 24 * MIB, &given));
+    must(wh_heap_trim(heap, 24 * MIB, &given)); /* and now what is free of blocks */
+    /* reserve] */
     printf("%s: %u MiB mapped, %u given back\n", n == 0 ? "lists right" : "lists damaged",
            (unsigned)(mapped / MIB), (unsigned)(given / MIB));
     must(wh_device_free(device, heads));

@@ -41,9 +41,10 @@
  * P3      block: all uses before a rewind or close -> what comes after: barriers in both
  * P4      block: who looked at the spare and puts it back -> who takes it: cas of spare, acq_rel
  * Progress   a lane or a warp waits for nobody. In a block who finds too little room takes a piece
- *         from the heap. If somebody does so already, he looks again WH_ARENA_WAITS times, and then
- *         takes one, too; one that is not needed any more goes back at once. A cas of word fails
- *         only if another one has succeeded. So nobody waits for a lane that does not run
+ *         from the heap. If somebody does so already, he looks again WH_ARENA_WAITS times, half a
+ *         millisecond, and then takes one, too; one that is not needed any more goes back at once.
+ *         A cas of word fails only if another one has succeeded. So nobody waits without end for a
+ *         lane that does not run
  * Cost    malloc where there is room: docs/ARENA.md; a new piece: a malloc of the heap; close: a
  *         free of the heap and a load for each piece
  * Source  D. Hanson, "Fast allocation and deallocation of memory based on object lifetimes", 1990;

@@ -37,9 +37,10 @@ wh_status wh_heap_load_for(wh_heap **heap, const char *path, const wh_heap_optio
                            int64_t *moved, size_t options_bytes, int in_cuda);
 
 /* Creates a heap as it was saved: contents, sizes, statistics and options; malloc and free go on.
- * Waits for all work of the device. Of *options (may be NULL) these are read: `device`, as
- * wh_heap_create does; `memory` and `bytes`, memory of the caller's for a heap that had no
- * addresses reserved; `allocator`, if it is to be compared.
+ * Waits for all work of the device. Of *options (may be NULL) these are read: `struct_bytes` and
+ * `device`, as wh_heap_create does; `memory` and `bytes`, memory of the caller's, or `source`, or
+ * `cuda_pool`, for a heap that had no addresses reserved: at most one of the three; `allocator`, if
+ * it is to be compared. `options` and `reserve_bytes` are those of the file.
  *
  * All blocks keep their addresses if the same memory is given again, or if the heap reserves
  * addresses and these are free; *moved is 0 then. Else all have moved by *moved bytes, a multiple

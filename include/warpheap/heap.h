@@ -122,8 +122,9 @@ wh_status wh_heap_reset_async(wh_heap *heap, void *stream);
  * heap has that many bytes of the device's addresses, and memory for `bytes` of them. Both calls
  * leave every block, pointer and handle as it is. They want a heap that no kernel uses, and wait
  * for all work of the device. Threads of the host may call them on one heap at the same time: they
- * take turns. What is mapped and given back at once is a granule: 2 MiB on a GPU, a page of the
- * simulated device, or the option tessera.granule_bytes; at least a chunk.
+ * take turns. What is mapped and given back at once is a granule: a 1024th of reserve_bytes, from 2
+ * to 64 MiB on a GPU, from a page to 32 on the simulated device; or the option
+ * tessera.granule_bytes; at least a chunk.
  *
  * wh_heap_extend maps at least `bytes` bytes more for blocks, in whole granules, and the metadata
  * that they need (0.93 %) if it is not there. It fills what trim has given back first, from the
@@ -153,15 +154,17 @@ typedef struct wh_growth_options {
     uint64_t max_bytes;    /* how much may be mapped, metadata included; 0: reserve_bytes */
     uint64_t step_bytes;   /* what is mapped at a time, in whole granules; 0: 64 MiB */
     uint64_t ahead_bytes;  /* what is kept mapped ahead of need: malloc takes it without waiting.
-                              0: as much as step_bytes; less than a granule: nothing */
+                              0: as much as step_bytes; less than a granule: nothing. While
+                              kernels take of it, up to a 32nd of it may lack */
     uint32_t wait_us;      /* how long a malloc waits for the host, in microseconds, at most 1e9; 0:
-                              10 000. The simulated device: so many thousand steps */
+                              10 000. It begins anew when a part of the memory comes. The simulated
+                              device: so many thousand steps */
     uint32_t no_thread;    /* 1: the program calls wh_heap_growth_poll instead */
 } wh_growth_options;
 
 typedef struct wh_growth_info {
     uint64_t struct_bytes; /* filled in: sizeof this struct */
-    uint64_t mapped_bytes; /* metadata included, and ahead_bytes */
+    uint64_t mapped_bytes; /* metadata included, and ahead_bytes; of a plain heap its bytes */
     uint64_t ahead_bytes;  /* mapped, and not taken by any malloc so far */
     uint64_t max_bytes;
     uint64_t requests; /* that mallocs have made since start: each waited for */
@@ -171,13 +174,14 @@ typedef struct wh_growth_info {
 } wh_growth_info;
 
 /* start: from now on the heap grows; options NULL: the defaults. stop: it does so no more; what is
- * mapped ahead becomes the heap's. Both want a heap that no kernel uses, and wait for all work of
- * the device; destroy stops, too. Errors: UNSUPPORTED (a heap without reserve_bytes, or a device
- * without memory that both sides see), BAD_ARGUMENT (it grows already), OUT_OF_MEMORY,
- * DEVICE_ERROR.
+ * mapped ahead and not taken goes back to the device. Both want a heap that no kernel uses, and
+ * wait for all work of the device; destroy stops, too. Threads may call both at the same time: they
+ * take turns, and stop of a heap that grows no more is OK. Errors: UNSUPPORTED (a heap without
+ * reserve_bytes, or a device without memory that both sides see), BAD_ARGUMENT (it grows already),
+ * OUT_OF_MEMORY, DEVICE_ERROR.
  *
  * malloc then returns NULL for two reasons: the card is full, or max_bytes has been reached, and a
- * search behind that answer has found nothing; or the host did not answer within wait_us. That is
+ * search behind that answer has found nothing; or the host did nothing for wait_us. That is
  * counted, too: wh_stats.timed_out.
  *
  * poll: for programs with a loop of their own, no_thread: answers what mallocs have asked, and maps

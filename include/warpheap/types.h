@@ -116,7 +116,7 @@ typedef struct wh_class_stats {
 
 typedef struct wh_stats {
     uint64_t struct_bytes;   /* filled in: sizeof this struct (loaded symbols: set before) */
-    uint64_t heap_bytes;     /* whole heap, metadata included; a reserved one: what is mapped */
+    uint64_t heap_bytes;     /* whole heap, metadata included; a reserved one: all that is mapped */
     uint64_t metadata_bytes; /* not available to blocks */
     uint64_t used_bytes;     /* sum of the usable sizes of live blocks */
     uint64_t peak_bytes;     /* the most that it has been since create or reset; a block counts

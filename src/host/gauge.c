@@ -2,7 +2,9 @@
  *
  * The file is one record, written by one call and closed by a checksum: a reader that comes between
  * two halves sees that, and reads again. Who publishes holds a lock on the file (flock), which ends
- * with the process, however that ends: so a reader knows whether the program is there. */
+ * with the process, however that ends: so a reader knows whether the program is there. A child that
+ * was forked meanwhile has the lock, too; so the record also says which process it is, by number
+ * and time of its start, for readers to whom that number means the same. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* program_invocation_short_name, flock */
 #endif
@@ -23,9 +25,10 @@
 
 #include "heap_internal.h"
 #include "last_error.h"
+#include "reserve.h"
 
 #define MAGIC "whgauge"
-#define VERSION 1u
+#define VERSION 2u
 #define TRIES 100u /* of a reader, or of who wants the lock, a millisecond apart */
 
 typedef struct record {
@@ -33,6 +36,8 @@ typedef struct record {
     uint32_t version;
     uint32_t bytes; /* of the record */
     uint64_t pid;
+    uint64_t started; /* the process, in the kernel's units; 0: not known */
+    uint64_t space;   /* where the number is its: the inode of that; 0: not known */
     uint32_t interval_ms;
     uint32_t ended;
     char program[64];
@@ -42,9 +47,18 @@ typedef struct record {
     uint64_t sum; /* of all before it */
 } record;
 
-struct wh_gauge {
+/* A heap as its gauges see it. A sample reads `heap` and all behind it with the lock, shared; who
+ * destroys the heap has it alone while it sets `heap` to NULL. Gauges and heap hold it. */
+struct whi_watched {
+    pthread_rwlock_t lock;
     wh_heap *heap;
+    uint32_t holders; /* atomic */
+};
+
+struct wh_gauge {
+    whi_watched *watched;
     wh_device *device; /* held */
+    const wh_allocator_info *info;
     whi_lens *lens;
     pthread_mutex_t lock; /* of all below */
     void *room;
@@ -53,12 +67,43 @@ struct wh_gauge {
     wh_status status;    /* ... what of it failed */
     int file;            /* -1: nothing is published */
     record published;
-    wh_status first; /* error of publishing */
+    char *path;
+    wh_status first; /* error of publishing, and its text */
+    char text[320];
     int has_thread, stop;
+    int has_heap; /* as the last sample found */
     uint32_t depth;
     pthread_t thread;
     pthread_cond_t wake;
 };
+
+/* --- the heap --------------------------------------------------------------------------------- */
+
+whi_watched *whi_watched_new(wh_heap *h) {
+    whi_watched *w = calloc(1, sizeof *w);
+    if (w != NULL) {
+        (void)pthread_rwlock_init(&w->lock, NULL);
+        w->heap = h;
+        w->holders = 1;
+    }
+    return w;
+}
+
+static void let_go(whi_watched *w) {
+    if (__atomic_sub_fetch(&w->holders, 1, __ATOMIC_ACQ_REL) == 0) {
+        (void)pthread_rwlock_destroy(&w->lock);
+        free(w);
+    }
+}
+
+void whi_watched_end(whi_watched *w) {
+    if (w != NULL) {
+        (void)pthread_rwlock_wrlock(&w->lock);
+        w->heap = NULL;
+        (void)pthread_rwlock_unlock(&w->lock);
+        let_go(w);
+    }
+}
 
 /* --- a sample --------------------------------------------------------------------------------- */
 
@@ -86,9 +131,8 @@ static void *room(void *context, uint64_t bytes) {
     return g->room;
 }
 
-/* With the gauge's lock. */
-static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
-    const wh_heap *h = g->heap;
+/* With the gauge's lock, and the heap's. */
+static wh_status sample_heap(wh_gauge *g, const wh_heap *h, uint32_t depth, wh_gauge_sample *s) {
     const wh_gauge_lens lens = {look, room, g, depth};
     const uint64_t begin = now_ns(CLOCK_MONOTONIC);
     memset(s, 0, sizeof *s);
@@ -101,11 +145,28 @@ static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
     g->status = WH_OK;
     whi_reserve_lock(h); /* what is mapped stays so */
     s->metadata_bytes = h->plan.metadata_bytes;
+    if (h->reserve != NULL) {
+        s->heap_bytes = whi_reserve_mapped(h->reserve);
+        s->metadata_bytes = whi_reserve_metadata(h->reserve);
+    }
     const int good = h->ops->gauge(h->handle, &lens, s);
     whi_reserve_unlock(h);
     s->read_bytes = g->read_bytes;
     s->took_ns = now_ns(CLOCK_MONOTONIC) - begin;
     return good ? WH_OK : g->status;
+}
+
+/* With the gauge's lock. */
+static wh_status take_sample(wh_gauge *g, uint32_t depth, wh_gauge_sample *s) {
+    whi_watched *w = g->watched;
+    memset(s, 0, sizeof *s);
+    (void)pthread_rwlock_rdlock(&w->lock);
+    g->has_heap = w->heap != NULL;
+    const wh_status status = g->has_heap
+                                 ? sample_heap(g, w->heap, depth, s)
+                                 : whi_refuse(WH_BAD_ARGUMENT, "the heap has been destroyed");
+    (void)pthread_rwlock_unlock(&w->lock);
+    return status;
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
@@ -130,8 +191,54 @@ static void wait_a_moment(void) {
 
 static wh_status write_record(wh_gauge *g) {
     record *r = &g->published;
+    size_t done = 0;
     r->sum = sum_of(r);
-    return pwrite(g->file, r, sizeof *r, 0) == (ssize_t)sizeof *r ? WH_OK : WH_IO_ERROR;
+    while (done < sizeof *r) { /* behind a part of it the system says why */
+        const ssize_t n = pwrite(g->file, (const char *)r + done, sizeof *r - done, (off_t)done);
+        if (n <= 0) {
+            errno = n == 0 ? ENOSPC : errno;
+            return refuse_file(g->path, "it cannot be written");
+        }
+        done += (size_t)n;
+    }
+    return WH_OK;
+}
+
+/* When a process of this number started; 0: that cannot be known. A dead one whom nobody has waited
+ * for is none. */
+static uint64_t start_of(uint64_t pid, int *is_dead) {
+    char name[64], text[512];
+    (void)snprintf(name, sizeof name, "/proc/%llu/stat", (unsigned long long)pid);
+    FILE *f = fopen(name, "re");
+    const size_t n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* behind the name, which may be anything */
+    *is_dead = at != NULL && at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X');
+    for (uint32_t field = 2; at != NULL && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+static uint64_t pid_space(void) {
+    struct stat space;
+    return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
+}
+
+/* Whether the process that wrote it is there, as far as one can know. */
+static int is_there(const record *r) {
+    int is_dead = 0;
+    if (r->space == 0 || r->space != pid_space()) {
+        return 1;
+    }
+    if (kill((pid_t)r->pid, 0) != 0 && errno == ESRCH) {
+        return 0;
+    }
+    const uint64_t started = start_of(r->pid, &is_dead);
+    return !is_dead && (started == 0 || r->started == 0 || started == r->started);
 }
 
 /* Whether the file is empty, or a gauge's. */
@@ -141,9 +248,26 @@ static int may_write(int file) {
     return n == 0 || (n == (ssize_t)sizeof magic && memcmp(magic, MAGIC, sizeof magic) == 0);
 }
 
-/* The file, locked; -1, and *s says why. A reader may have the lock for a moment. */
-static int open_locked(const char *path, wh_status *s) {
-    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+/* Another one has the lock. */
+static wh_status refuse_locked(const char *path, int file) {
+    record r;
+    memset(&r, 0, sizeof r);
+    const int whole = pread(file, &r, sizeof r, 0) == (ssize_t)sizeof r && r.sum == sum_of(&r);
+    return whi_refuse(WH_IO_ERROR,
+                      whole && !is_there(&r)
+                          ? "%.200s: a child of a program that has ended holds it"
+                          : "%.200s: another gauge publishes there",
+                      path);
+}
+
+/* The file, locked, and whether it is a new one; -1, and *s says why. A reader may have the lock
+ * for a moment. */
+static int open_locked(const char *path, int *is_new, wh_status *s) {
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    *is_new = file >= 0;
+    if (file < 0 && errno == EEXIST) {
+        file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    }
     if (file < 0) {
         *s = refuse_file(path, "it cannot be written");
         return -1;
@@ -154,9 +278,8 @@ static int open_locked(const char *path, wh_status *s) {
         locked = flock(file, LOCK_EX | LOCK_NB);
     }
     if (locked != 0) {
-        *s = errno == EWOULDBLOCK
-                 ? whi_refuse(WH_IO_ERROR, "%.200s: another gauge publishes there", path)
-                 : refuse_file(path, "it cannot be locked");
+        *s = errno == EWOULDBLOCK ? refuse_locked(path, file)
+                                  : refuse_file(path, "it cannot be locked");
     } else if (!may_write(file)) {
         *s = whi_refuse(WH_BAD_FORMAT, "%.200s: there is a file that is no gauge's", path);
     } else {
@@ -168,14 +291,17 @@ static int open_locked(const char *path, wh_status *s) {
 
 static void describe(wh_gauge *g, uint32_t interval_ms) {
     record *r = &g->published;
+    int is_dead = 0;
     memset(r, 0, sizeof *r);
     memcpy(r->magic, MAGIC, sizeof r->magic);
     r->version = VERSION;
     r->bytes = sizeof *r;
     r->pid = (uint64_t)getpid();
+    r->started = start_of(r->pid, &is_dead);
+    r->space = pid_space();
     r->interval_ms = interval_ms;
     (void)snprintf(r->program, sizeof r->program, "%s", program_invocation_short_name);
-    (void)snprintf(r->allocator, sizeof r->allocator, "%s", g->heap->info->name);
+    (void)snprintf(r->allocator, sizeof r->allocator, "%s", g->info->name);
     (void)snprintf(r->device, sizeof r->device, "%s", g->device->info.name);
 }
 
@@ -187,6 +313,18 @@ static wh_status sample_and_publish(wh_gauge *g, uint32_t depth, wh_gauge_sample
         status = write_record(g);
     }
     return status;
+}
+
+/* The last record says that there will be no more. */
+static wh_status end_publishing(wh_gauge *g) {
+    if (g->file < 0) {
+        return WH_OK;
+    }
+    g->published.ended = 1;
+    const wh_status s = write_record(g);
+    (void)close(g->file);
+    g->file = -1;
+    return s;
 }
 
 static void add_ms(struct timespec *t, uint32_t ms) {
@@ -209,8 +347,16 @@ static void *publish(void *context) {
         while (!g->stop && pthread_cond_timedwait(&g->wake, &g->lock, &next) != ETIMEDOUT) {
         }
         if (!g->stop) {
-            const wh_status status = sample_and_publish(g, g->depth, &s);
-            g->first = g->first == WH_OK ? status : g->first;
+            whi_forget_error();
+            wh_status status = sample_and_publish(g, g->depth, &s);
+            if (!g->has_heap) { /* which is no failure of who publishes */
+                status = end_publishing(g);
+                g->stop = 1;
+            }
+            if (g->first == WH_OK && status != WH_OK) {
+                g->first = status;
+                (void)snprintf(g->text, sizeof g->text, "%s", wh_last_error_text());
+            }
         }
     }
     (void)pthread_mutex_unlock(&g->lock);
@@ -230,20 +376,27 @@ static wh_status start_thread(wh_gauge *g) {
     return g->has_thread ? WH_OK : WH_OUT_OF_MEMORY;
 }
 
+/* The first record is written, and there is a thread, if there is to be one; else no file stays
+ * that was not there. */
 static wh_status begin_publishing(wh_gauge *g, const char *path, uint32_t interval_ms) {
     wh_gauge_sample s;
+    int is_new = 0;
     wh_status status = take_sample(g, g->depth, &s); /* before there is a file */
-    g->file = status == WH_OK ? open_locked(path, &status) : -1;
+    free(g->path);
+    g->path = strdup(path);
+    status = status == WH_OK && g->path == NULL ? WH_OUT_OF_MEMORY : status;
+    g->file = status == WH_OK ? open_locked(path, &is_new, &status) : -1;
     if (g->file < 0) {
         return status;
     }
     describe(g, interval_ms);
     g->published.sample = s;
-    if (write_record(g) != WH_OK) {
-        status = refuse_file(path, "it cannot be written");
-    }
+    status = write_record(g);
     status = status == WH_OK ? start_thread(g) : status;
     if (status != WH_OK) {
+        if (is_new) {
+            (void)unlink(path);
+        }
         (void)close(g->file);
         g->file = -1;
     }
@@ -297,7 +450,9 @@ wh_status wh_gauge_open(wh_gauge **gauge, wh_heap *heap) {
     (void)pthread_cond_init(&g->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&g->lock, NULL);
-    g->heap = heap;
+    g->watched = heap->watched;
+    (void)__atomic_add_fetch(&g->watched->holders, 1, __ATOMIC_RELAXED);
+    g->info = heap->info;
     g->device = heap->device;
     g->file = -1;
     whi_device_hold(g->device);
@@ -316,24 +471,23 @@ wh_status wh_gauge_close(wh_gauge *gauge) {
     if (gauge->has_thread) {
         (void)pthread_join(gauge->thread, NULL);
     }
-    wh_status s = gauge->first;
-    if (gauge->file >= 0) {
-        gauge->published.ended = 1;
-        const wh_status last = write_record(gauge);
-        s = s == WH_OK ? last : s;
-        (void)close(gauge->file);
-    }
+    whi_forget_error();
+    wh_status s = end_publishing(gauge);
+    s = gauge->first != WH_OK ? whi_refuse(gauge->first, "%s", gauge->text) : s;
     gauge->device->ops->lens_close(gauge->device, gauge->lens);
     wh_device_close(gauge->device);
+    let_go(gauge->watched);
     (void)pthread_cond_destroy(&gauge->wake);
     (void)pthread_mutex_destroy(&gauge->lock);
     free(gauge->room);
+    free(gauge->path);
     free(gauge);
     return s;
 }
 
 wh_status wh_gauge_read_sized(wh_gauge *gauge, uint32_t depth, wh_gauge_sample *sample,
                               size_t bytes) {
+    whi_forget_error();
     if (gauge == NULL || sample == NULL || depth > WH_GAUGE_BLOCKS) {
         return WH_BAD_ARGUMENT;
     }
@@ -388,7 +542,7 @@ static wh_status read_record(const char *path, int file, record *r) {
 }
 
 static uint32_t state_of(int file, const record *r) {
-    const int is_written = flock(file, LOCK_SH | LOCK_NB) != 0;
+    const int is_written = flock(file, LOCK_SH | LOCK_NB) != 0 && is_there(r);
     if (r->ended) {
         return WH_GAUGE_ENDED;
     }

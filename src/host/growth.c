@@ -2,8 +2,9 @@
  * alloc/tessera/growth.h.
  *
  * A look at the box (growth_poll) does all there is to do: it notes what lanes have taken, answers
- * the last request, and keeps some units posted ahead of need, so that mostly nobody asks. It maps,
- * and stores words in the box. It launches no kernel and waits for none. So lanes of a full GPU may
+ * the last request, and keeps some units posted ahead of need, so that mostly nobody asks. What it
+ * maps it posts piece by piece, so that nobody waits for more than a few granules. It maps, and
+ * stores words in the box. It launches no kernel and waits for none. So lanes of a full GPU may
  * wait for it, and a lane of the simulated device may even make the call.
  *
  * A thread of the library looks all the time, or the program does (wh_growth_options.no_thread).
@@ -32,6 +33,8 @@
 #define STEP_BYTES ((uint64_t)64 << 20)
 #define WAIT_US 10000u
 #define MOST_WAIT_US 1000000000u
+#define PIECE 8u /* units that are mapped before they are posted, if there are rows */
+#define AHEAD_ROWS (WH_GROWTH_ROWS / 2)
 #define SPINS 4096u /* looks in vain before the thread sleeps between them */
 #define SLEEP_NS 20000
 
@@ -147,26 +150,46 @@ static void post(whi_reserve *r, uint32_t first, uint32_t n) {
     __atomic_store_n(&g->box->posted, g->posted, __ATOMIC_RELEASE); /* P12 */
 }
 
-/* Maps and posts n units in a row, fewer where there are not so many. 0: not one. */
-static uint32_t give(wh_heap *h, uint32_t n) {
+static uint32_t rows_left(const whi_growth *g) {
+    return WH_GROWTH_ROWS - (g->posted - g->done);
+}
+
+/* Of `rest` units in a row that are still to be mapped, how many come next: twice as many as the
+ * last time, up to PIECE; no row has less than `least`, and those that are left have room for all.
+ */
+static uint32_t piece_of(const whi_growth *g, uint32_t rest, uint32_t last, uint32_t least) {
+    const uint32_t rows = rows_left(g), room = (rest + rows - 1) / rows;
+    uint32_t n = last != 0 ? 2 * last : 1;
+    n = n < PIECE ? n : PIECE;
+    n = n > room ? n : room;
+    n = n > least ? n : least;
+    return n < rest && rest - n >= least ? n : rest;
+}
+
+/* Maps and posts n units in a row, fewer where there are not so many: piece by piece, so that who
+ * waits has the first one soon, and sees that it goes on. How many; 0: not one. */
+static uint32_t give(wh_heap *h, uint32_t n, uint32_t least) {
     whi_reserve *r = h->reserve;
     whi_growth *g = r->growth;
-    uint32_t first = 0;
-    if (g->posted - g->done == WH_GROWTH_ROWS) {
-        return 0;
-    }
+    uint32_t first = 0, done = 0, last = 0, most = UINT32_MAX;
     n = find_row(r, n, &first);
-    for (n = n != 0 ? allowed(r, first, n) : 0; n != 0; n /= 2) {
-        const wh_status s = whi_reserve_map(h, first, first + n);
+    n = n != 0 ? allowed(r, first, n) : 0;
+    while (done < n && most != 0 && rows_left(g) != 0) {
+        last = piece_of(g, n - done, last, least);
+        last = last < most ? last : most;
+        const wh_status s = whi_reserve_map(h, first + done, first + done + last);
         g->info.status = s;
         g->tries++;
         if (s == WH_OK) {
             h->plan.metadata_bytes = whi_reserve_metadata(r);
-            post(r, first, n);
-            break;
+            post(r, first + done, last);
+            done += last;
+            note_taken(r);
+        } else {
+            most = last / 2;
         }
     }
-    return n;
+    return done;
 }
 
 /* Units that max_bytes and the addresses leave room for at most, also those that are there. */
@@ -175,35 +198,56 @@ static uint64_t most_units(const whi_reserve *r) {
     return n < r->plan.n_units ? n : r->plan.n_units;
 }
 
-static void answer(wh_heap *h, uint64_t asked) {
+/* 0: later, when lanes have taken a row: all are posted. */
+static int answer(wh_heap *h, uint64_t asked) {
     whi_growth *g = h->reserve->growth;
     const uint32_t n = (uint32_t)asked;
     uint32_t refused = 0;
-    g->is_short = 0;
     if (n > most_units(h->reserve)) {
         refused = n;
     } else if (not_taken(g) < n) {
-        refused = give(h, n > g->step ? n : g->step) == 0;
+        if (rows_left(g) == 0) {
+            return 0;
+        }
+        refused = give(h, n > g->step ? n : g->step, 1) == 0;
     }
+    g->is_short = 0;
     g->info.requests++;
     g->info.refused += refused != 0;
     __atomic_store_n(&g->known_answered, asked >> 32, __ATOMIC_RELAXED);
     __atomic_store_n(&g->box->answer, asked >> 32 << 32 | refused, __ATOMIC_RELEASE); /* P12 */
+    return 1;
 }
 
-/* A look at the box. With the lock held. */
-static void look(wh_heap *h) {
+/* Maps some of what is wanted ahead. 0: nothing is to be done. What lacks is a part of it that has
+ * AHEAD_ROWS rows, or more: so there are always rows for all. */
+static int give_ahead(wh_heap *h) {
+    whi_growth *g = h->reserve->growth;
+    const uint32_t least = g->ahead / AHEAD_ROWS != 0 ? g->ahead / AHEAD_ROWS : 1;
+    const uint32_t lacks = g->ahead > not_taken(g) ? g->ahead - not_taken(g) : 0;
+    const uint32_t step = g->step > least ? g->step : least;
+    if (lacks < least || g->is_short || rows_left(g) == 0) {
+        return 0;
+    }
+    const uint32_t n = lacks < step || lacks - step < least ? lacks : step;
+    g->is_short = give(h, n, least) == 0;
+    return 1;
+}
+
+/* A look at the box: whether something was to be done. With the lock held. It ends since each turn
+ * posts units, answers a request, or finds that there are no more. */
+static int look(wh_heap *h) {
     whi_reserve *r = h->reserve;
     whi_growth *g = r->growth;
-    const uint64_t asked = load(&g->box->asked);
-    note_taken(r); /* who asks has stored that before */
-    if (asked >> 32 != g->known_answered) {
-        answer(h, asked);
-    }
-    while (not_taken(g) < g->ahead && !g->is_short && g->posted - g->done < WH_GROWTH_ROWS) {
-        const uint32_t lacks = g->ahead - not_taken(g);
-        g->is_short = give(h, lacks < g->step ? lacks : g->step) == 0;
-    }
+    int did = 0, more = 0;
+    do {
+        const uint64_t asked = load(&g->box->asked);
+        note_taken(r); /* who asks has stored that before */
+        more = asked >> 32 != g->known_answered && answer(h, asked);
+        more |= give_ahead(h);
+        did |= more;
+    } while (more);
+    return did;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -221,10 +265,13 @@ static void *thread_main(void *arg) {
     (void)h->device->ops->use_thread(h->device); /* what fails, fails again in a call */
     uint32_t vain = 0;
     while (!__atomic_load_n(&g->stop, __ATOMIC_ACQUIRE)) {
+        int did = 0;
         if (has_work(g)) {
             (void)pthread_mutex_lock(&r->lock);
-            look(h);
+            did = look(h);
             (void)pthread_mutex_unlock(&r->lock);
+        }
+        if (did) {
             vain = 0;
         } else if (vain < SPINS) {
             (void)sched_yield();
@@ -276,7 +323,7 @@ wh_status whi_growth_resume(wh_heap *h) {
         return WH_OK;
     }
     TRY(whi_reserve_set_growth(h, g->box, g->wait_us));
-    look(h);
+    (void)look(h);
     return WH_OK;
 }
 
@@ -342,13 +389,13 @@ static wh_status make(wh_heap *h, const wh_growth_options *o) {
     return WH_OK;
 }
 
-/* Ends growth on a quiet heap, with the lock held, and no thread. */
+/* Ends growth on a quiet heap, with the lock held, and no thread. What nobody has taken goes. */
 static wh_status unmake(wh_heap *h) {
     wh_status s = WH_OK;
     if (h->reserve->growth->box != NULL) {
         whi_growth_pause(h);
         s = whi_reserve_set_growth(h, NULL, 0);
-        const wh_status last = whi_reserve_publish(h);
+        const wh_status last = whi_reserve_drop_spare(h);
         s = s == WH_OK ? last : s;
     }
     drop(h);
@@ -371,6 +418,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
         return whi_refuse(WH_BAD_ARGUMENT, "wait_us is more than a thousand seconds");
     }
     whi_reserve *r = heap->reserve;
+    (void)pthread_mutex_lock(&r->switching);
     (void)pthread_mutex_lock(&r->lock);
     wh_status s = r->growth == NULL
                       ? wh_device_sync(heap->device)
@@ -383,6 +431,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
         }
     }
     (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&r->switching);
     return s;
 }
 
@@ -393,15 +442,18 @@ wh_status wh_heap_growth_stop(wh_heap *heap) {
     }
     TRY(can_grow(heap));
     whi_reserve *r = heap->reserve;
-    if (r->growth == NULL) {
-        return WH_OK;
+    wh_status s = WH_OK;
+    (void)pthread_mutex_lock(&r->switching); /* one thread ends it, the others return behind that */
+    if (__atomic_load_n(&r->growth, __ATOMIC_RELAXED) != NULL) {
+        s = wh_device_sync(heap->device); /* kernels may need the thread for it */
+        join(r->growth);
+        (void)pthread_mutex_lock(&r->lock);
+        const wh_status last = unmake(heap);
+        (void)pthread_mutex_unlock(&r->lock);
+        s = s == WH_OK ? last : s;
     }
-    wh_status s = wh_device_sync(heap->device); /* kernels may need the thread for it */
-    join(r->growth);
-    (void)pthread_mutex_lock(&r->lock);
-    const wh_status last = unmake(heap);
-    (void)pthread_mutex_unlock(&r->lock);
-    return s == WH_OK ? last : s;
+    (void)pthread_mutex_unlock(&r->switching);
+    return s;
 }
 
 wh_status wh_heap_growth_poll(wh_heap *heap) {
@@ -417,7 +469,7 @@ wh_status wh_heap_growth_poll(wh_heap *heap) {
     (void)pthread_mutex_lock(&r->lock);
     if (r->growth != NULL) { /* another thread may have ended it meanwhile */
         const uint64_t before = r->growth->tries;
-        look(heap);
+        (void)look(heap);
         s = r->growth->tries != before ? (wh_status)r->growth->info.status : WH_OK;
     }
     (void)pthread_mutex_unlock(&r->lock);
@@ -434,6 +486,7 @@ wh_status wh_heap_growth_get_info_sized(wh_heap *heap, wh_growth_info *info, siz
     wh_growth_info all;
     memset(&all, 0, sizeof all);
     whi_reserve *r = heap->reserve;
+    all.mapped_bytes = heap->bytes;
     if (r != NULL) {
         (void)pthread_mutex_lock(&r->lock);
         if (r->growth != NULL) {

@@ -212,6 +212,18 @@ static wh_status build_reserved(wh_heap *h, uint64_t reserved) {
     return s == WH_BAD_ARGUMENT ? refused(s, &h->plan, reserved, &h->options) : s;
 }
 
+wh_heap *whi_heap_new(void) {
+    wh_heap *h = calloc(1, sizeof *h);
+    if (h != NULL) {
+        h->watched = whi_watched_new(h);
+    }
+    if (h != NULL && h->watched == NULL) {
+        free(h);
+        h = NULL;
+    }
+    return h;
+}
+
 /* What a heap is made of: its allocator, its memory, its first state. */
 static wh_status build(wh_heap *h, const wh_heap_options *o) {
     wh_status s = resolve(o, h->device, &h->info, &h->ops, &h->options);
@@ -258,7 +270,7 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
         return whi_refuse(WH_BAD_ARGUMENT,
                           "wh_heap_options.bytes is 0: how large is the heap to be?");
     }
-    wh_heap *h = calloc(1, sizeof *h);
+    wh_heap *h = whi_heap_new();
     if (h == NULL) {
         return WH_OUT_OF_MEMORY;
     }
@@ -281,6 +293,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
     }
     wh_device *d = heap->device;
     wh_status s = WH_OK;
+    whi_watched_end(heap->watched);
     if (d != NULL) {
         s = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
         if (heap->owns_memory) {
@@ -448,7 +461,9 @@ static wh_status start_stats(wh_heap *heap, const void *question, void *out, voi
     memset(&start, 0, sizeof start);
     start.struct_bytes = sizeof start;
     start.heap_bytes = heap->bytes;
+    whi_reserve_lock(heap); /* a thread may map something now */
     start.metadata_bytes = heap->plan.metadata_bytes;
+    whi_reserve_unlock(heap);
     /* Unless the allocator says it. */
     start.peak_bytes = start.mallocs = start.frees = WH_UNKNOWN;
     const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);

@@ -7,6 +7,7 @@
 #include "options_internal.h"
 
 typedef struct whi_reserve whi_reserve;
+typedef struct whi_watched whi_watched;
 
 struct wh_heap {
     const wh_allocator_info *info;
@@ -22,6 +23,7 @@ struct wh_heap {
     whi_reserve *reserve;    /* NULL: all of its memory is there */
     wh_memory_source source; /* alloc NULL: none */
     void *cuda_pool;         /* NULL: none */
+    whi_watched *watched;    /* the heap as its gauges see it; it outlives the heap */
     uint32_t laid_out_for;   /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
@@ -37,7 +39,9 @@ static inline wh_launch whi_heap_launch(const wh_heap *h, uint64_t items, void *
     return l;
 }
 
-/* heap.c. The caller's options as this library knows them: what an older caller's struct lacks is
+/* heap.c. A heap of zeros, which gauges may look at when it is built; NULL: no memory. */
+wh_heap *whi_heap_new(void);
+/* The caller's options as this library knows them: what an older caller's struct lacks is
  * 0. sizeof_there: the size where struct_bytes is 0. */
 wh_status whi_heap_read_options(wh_heap_options *o, const wh_heap_options *from,
                                 size_t sizeof_there);
@@ -72,6 +76,11 @@ void whi_reserve_unlock(const wh_heap *h);
  * it. */
 void whi_growth_destroy(wh_heap *h);
 void whi_growth_taken(const wh_heap *h);
+
+/* gauge.c. What a heap has for its gauges; end: waits for samples that are under way, and there are
+ * none from then on. end of NULL does nothing. */
+whi_watched *whi_watched_new(wh_heap *h);
+void whi_watched_end(whi_watched *w);
 
 /* Of heaps in files. units: a bit for each unit that is the heap's; NULL: the plan alone. restore:
  * as create, of the same plan and units, for a device of so many SMs, at the address `wish` if that

@@ -247,7 +247,7 @@ wh_status whi_image_create(wh_heap **heap, const whi_image *im, const wh_heap_op
         TRY(whi_heap_read_options(&o, options, options_bytes));
     }
     TRY(takes(&o, im));
-    wh_heap *h = calloc(1, sizeof *h);
+    wh_heap *h = whi_heap_new();
     if (h == NULL) {
         return WH_OUT_OF_MEMORY;
     }

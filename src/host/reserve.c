@@ -207,10 +207,6 @@ static wh_status publish(wh_heap *h, uint32_t first, uint32_t end) {
     return s == WH_OK ? last : s;
 }
 
-wh_status whi_reserve_publish(wh_heap *h) {
-    return publish(h, 0, h->reserve->top);
-}
-
 wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us) {
     wh_reserve_step step;
     memset(&step, 0, sizeof step);
@@ -312,15 +308,23 @@ static wh_status trim_to(wh_heap *h, uint64_t keep) {
     return s == WH_OK ? drop_spare(h, keep) : s;
 }
 
-wh_status whi_reserve_trim(wh_heap *h, uint64_t keep) {
+/* The end of a trim that came to s: words that no unit needs go, too; and what could not be
+ * unmapped is the heap's again. */
+static wh_status end_trim(wh_heap *h, uint64_t keep, wh_status s) {
     whi_reserve *r = h->reserve;
-    wh_status s = trim_to(h, keep);
-    const wh_status sides =
-        drop_sides(h, 0, (uint32_t)(r->plan.side_bytes / r->plan.granule), keep);
-    s = s == WH_OK ? sides : s;
-    /* What could not be unmapped is the heap's again. */
+    const uint32_t all = (uint32_t)(r->plan.side_bytes / r->plan.granule);
+    const wh_status sides = drop_sides(h, 0, all, keep);
     const wh_status last = publish(h, 0, r->top);
+    s = s == WH_OK ? sides : s;
     return s == WH_OK ? last : s;
+}
+
+wh_status whi_reserve_trim(wh_heap *h, uint64_t keep) {
+    return end_trim(h, keep, trim_to(h, keep));
+}
+
+wh_status whi_reserve_drop_spare(wh_heap *h) {
+    return end_trim(h, 0, drop_spare(h, 0));
 }
 
 /* --- create and destroy ---------------------------------------------------------------------- */
@@ -397,6 +401,7 @@ wh_status whi_reserve_create(wh_heap *h, uint64_t bytes) {
         return WH_OUT_OF_MEMORY;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_mutex_init(&r->switching, NULL);
     h->reserve = r;
     const uint32_t n_sms = wh_device_get_info(h->device)->n_sms;
     wh_status s = make_plan(h->ops, h->device, bytes, &h->options, n_sms, &r->plan);
@@ -459,6 +464,7 @@ wh_status whi_reserve_restore(wh_heap *h, const wh_reserve_plan *plan, const uin
         return WH_OUT_OF_MEMORY;
     }
     (void)pthread_mutex_init(&r->lock, NULL);
+    (void)pthread_mutex_init(&r->switching, NULL);
     h->reserve = r;
     r->bytes = h->bytes;
     TRY(make_plan(h->ops, h->device, r->bytes, &h->options, n_sms, &r->plan));
@@ -502,6 +508,7 @@ wh_status whi_reserve_destroy(wh_heap *h) {
         s = s == WH_OK ? its : s;
     }
     (void)pthread_mutex_destroy(&r->lock);
+    (void)pthread_mutex_destroy(&r->switching);
     free(r->units);
     free(r->sides);
     free(r->side_users);

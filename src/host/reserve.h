@@ -12,6 +12,7 @@ enum { ABSENT, SPARE, FRESH, POSTED, THERE }; /* reserve.c */
 
 struct whi_reserve {
     pthread_mutex_t lock;
+    pthread_mutex_t switching; /* of who begins growth, or ends it: before the lock */
     wh_reserve_plan plan;
     uint64_t bytes; /* of addresses */
     int fixed_there;
@@ -34,8 +35,9 @@ uint64_t whi_reserve_metadata(const whi_reserve *r);
 /* Units [first, end), of which none is the heap's or POSTED: all mapped and SPARE then. On failure
  * some may be. Launches nothing, and waits for nothing. */
 wh_status whi_reserve_map(wh_heap *h, uint32_t first, uint32_t end);
-/* On a quiet heap: SPARE units of [0, top) become the heap's. */
-wh_status whi_reserve_publish(wh_heap *h);
+/* On a quiet heap: SPARE units go, and words that none needs. Those that cannot go become the
+ * heap's. */
+wh_status whi_reserve_drop_spare(wh_heap *h);
 /* Lanes ask this box from now on; NULL: none. Waits for the kernel. */
 wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us);
 

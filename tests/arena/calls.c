@@ -429,6 +429,45 @@ static void test_spares(void **state) {
     }
 }
 
+/* All warps of a block find too little room at the same time, again and again: one of them takes a
+ * piece, the others wait for it. */
+WH_KERNEL(block_crowd, args, a) {
+    WH_SHARED(wh_block_arena, arena, 1);
+    const uint32_t i = wh_thread_in_block();
+    uint64_t nulls = 0;
+    wh_block_arena_open(a.heap, arena, 0, 0);
+    for (uint32_t k = 0; k < 16; k++) {
+        nulls += wh_block_arena_malloc(a.heap, arena, 64) == NULL;
+    }
+    wh_syncthreads();
+    if (i == 0) {
+        uint64_t pieces = arena->spare != 0;
+        for (uint64_t top = arena->top; top != 0; top = wh_arena_at_(top)->below) {
+            pieces++;
+        }
+        a.out[wh_block_id()] = pieces;
+    }
+    wh_add_u64_relaxed(&a.out[10], nulls);
+    wh_block_arena_close(a.heap, arena);
+}
+
+static void test_crowd(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        bench b;
+        open_seed(&b, 16u << 20, seed);
+        const wh_launch l = grid(b.device, 3, 256);
+        assert_int_equal(block_crowd(&l, &b.a), WH_OK);
+        assert_int_equal(b.a.out[10], 0);
+#ifndef WH_HOSTILE /* where nobody waits for long */
+        const uint64_t pieces = b.a.out[0] + b.a.out[1] + b.a.out[2];
+        assert_int_equal(pieces, 3 * 5); /* 16 to 256 KiB */
+        assert_int_equal(stats_of(&b).mallocs, pieces);
+#endif
+        close_bench(&b);
+    }
+}
+
 /* --- a full heap ------------------------------------------------------------------------------ */
 
 enum { MOST_HELD = 4000 };
@@ -533,7 +572,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_items),        cmocka_unit_test(test_goes_on),
         cmocka_unit_test(test_spare),        cmocka_unit_test(test_hands),
         cmocka_unit_test(test_spares),       cmocka_unit_test(test_full),
-        cmocka_unit_test(test_word),
+        cmocka_unit_test(test_word),         cmocka_unit_test(test_crowd),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

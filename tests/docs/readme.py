@@ -6,7 +6,8 @@ is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
-docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md likewise.
+docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md likewise, and
+docs/tessera/reserve.md, where the other code is abridged.
 
     readme.py SOURCE_DIR
 """
@@ -15,6 +16,7 @@ import re
 import sys
 import textwrap
 
+MARK = r"^[ ]*/\* (?:\[\w+ \w+|\w+\]) \*/\n"  # of a part within another one
 MARKED = r"[ ]*/\* \[%s \*/\n(.*?)[ ]*/\* %s\] \*/"
 
 
@@ -26,7 +28,7 @@ def shown(text, languages):
 def marked(root, begin, end):
     """(example, code) of each part of an example between two marks."""
     files = sorted(f for f in root.glob("examples/*") if f.suffix in (".c", ".cu", ".h"))
-    return [(f.name, textwrap.dedent(code)) for f in files
+    return [(f.name, textwrap.dedent(re.sub(MARK, "", code, flags=re.M))) for f in files
             for code in re.findall(MARKED % (begin, end), f.read_text(), re.S)]
 
 
@@ -37,6 +39,7 @@ def snippets(root):
                                  ("docs/CUDA.md", r"docs \w+", "docs"),
                                  ("docs/MEMORY.md", r"memory \w+", "memory"),
                                  ("docs/GAUGE.md", r"gauge \w+", "gauge"),
+                                 ("docs/tessera/reserve.md", r"reserve \w+", "reserve"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)
@@ -45,7 +48,7 @@ def snippets(root):
         for name, code in parts:
             if code not in blocks:
                 wrong.append("{} does not show the marked part of {}".format(document, name))
-        for block in blocks if begin != "graph" else []:  # others are parts of programs
+        for block in blocks if end not in ("graph", "reserve") else []:  # parts of programs
             if block not in [code for _, code in parts]:
                 wrong.append("{} shows code that is in no example: {}".format(
                     document, block.splitlines()[0]))

@@ -239,21 +239,20 @@ WH_FN void take_last(workload_args a, uint32_t *stage) {
     wh_tessera_header *header = wh_tessera_header_(a.heap.core);
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
-    uint64_t row = 0;
-    int none = 0;
-    uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1, over = 0;
-    while (row == 0 && over == 0) {
-        over = wh_tessera_look_for_host_(header, own, 1, &number, &row, &none);
+    wh_tessera_awaited wait = {1, wh_load_u32_relaxed(&header->growing.asked) + 1, 0, 0, 0};
+    uint32_t over = 0;
+    while (wait.row == 0 && over == 0) {
+        over = wh_tessera_look_for_host_(header, own, &wait);
         wh_backoff(2);
     }
-    if (row == 0) { /* one of the others has it */
+    if (wait.row == 0) { /* one of the others has it */
         return;
     }
     wh_store_u32_relaxed(&stage[1], 1);
     for (uint32_t k = a.seed * 37 % 101 * 4; k != 0; k--) {
         wh_backoff(0);
     }
-    wh_tessera_put_row_(g, (wh_mask)1 << wh_lane_id(), row);
+    wh_tessera_put_row_(g, (wh_mask)1 << wh_lane_id(), wait.row);
     WH_PLANT(tessera_i10_take, wh_tessera_end_take_(own), (void)0);
 }
 

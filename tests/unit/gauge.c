@@ -8,6 +8,8 @@
 #include "sim/sim_test.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -314,6 +316,42 @@ static void test_publish(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+/* A heap that ends before its gauges: they say so, publish no more, and close as ever. */
+static void test_heap_goes_first(void **state) {
+    (void)state;
+    for (uint32_t k = 0; k < 40; k++) {
+        wh_sim_options o = {.seed = k};
+        wh_gauge_view view;
+        wh_gauge_sample s;
+        wh_gauge *quiet = NULL;
+        context x;
+        reader r;
+        pthread_t thread;
+        begin(&x, &o, 4096, k % 2 != 0 ? 64 * MIB : 0);
+        assert_int_equal(wh_gauge_open(&quiet, x.heap), WH_OK);
+        assert_int_equal(wh_gauge_publish(x.gauge, path, WH_GAUGE_BLOCKS, 1), WH_OK);
+        memset(&r, 0, sizeof r);
+        r.gauge = quiet;
+        assert_int_equal(pthread_create(&thread, NULL, read_on, &r), 0);
+        while (__atomic_load_n(&r.n, __ATOMIC_ACQUIRE) < k % 8) {
+        }
+        assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(r.status, WH_BAD_ARGUMENT);
+        assert_int_equal(wh_gauge_read(quiet, WH_GAUGE_CHUNKS, &s), WH_BAD_ARGUMENT);
+        assert_non_null(strstr(wh_last_error_text(), "destroyed"));
+        assert_int_equal(wh_gauge_publish(quiet, path, WH_GAUGE_BLOCKS, 1), WH_BAD_ARGUMENT);
+        do { /* it is the last sample that stays */
+            assert_int_equal(file_says(&view), WH_OK);
+        } while (view.state == WH_GAUGE_LIVE);
+        assert_int_equal(view.state, WH_GAUGE_ENDED);
+        assert_int_equal(wh_gauge_close(x.gauge), WH_OK);
+        assert_int_equal(wh_gauge_close(quiet), WH_OK);
+        wh_device_close(x.device);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 /* A reader that comes between two halves of a record reads again. */
 static void test_torn(void **state) {
     (void)state;
@@ -365,6 +403,110 @@ static void test_gone(void **state) {
     assert_int_equal(view.pid, child);
     assert_int_equal(view.sample.live_blocks, 0);
     assert_int_equal(unlink(path), 0);
+}
+
+/* It leaves a child, which has the lock on the file, too. Before anything of this one has threads.
+ */
+static void test_gone_but_for_a_child(void **state) {
+    (void)state;
+    int alive[2], done[2];
+    assert_int_equal(pipe(alive) | pipe(done), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        wh_heap *heap = NULL;
+        wh_gauge *gauge = NULL;
+        wh_heap_options o;
+        char c = 0;
+        memset(&o, 0, sizeof o);
+        o.bytes = MIB;
+        const int bad = wh_device_open(&o.device, "sim", NULL) != WH_OK ||
+                        wh_heap_create(&heap, &o) != WH_OK ||
+                        wh_gauge_open(&gauge, heap) != WH_OK ||
+                        wh_gauge_publish(gauge, path, WH_GAUGE_BLOCKS, 0) != WH_OK;
+        const pid_t second = fork();
+        (void)close(done[1]);
+        if (second != 0 && !bad) {
+            (void)!write(alive[1], &c, 1);
+        }
+        (void)!read(done[0], &c, 1); /* until the test ends */
+        _exit(0);
+    }
+    char c = 0;
+    wh_gauge_view view;
+    (void)close(alive[1]);
+    (void)close(done[0]);
+    assert_int_equal(read(alive[0], &c, 1), 1);
+    assert_int_equal(file_says(&view), WH_OK);
+    assert_int_equal(view.state, WH_GAUGE_LIVE);
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(file_says(&view),
+                     WH_OK); /* nobody has waited for it: its number is not free */
+    assert_int_equal(view.state, WH_GAUGE_GONE);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(file_says(&view), WH_OK);
+    assert_int_equal(view.state, WH_GAUGE_GONE);
+    assert_int_equal(view.pid, child);
+    wh_sim_options o = {.seed = 7}; /* the file is not free for another one */
+    context x;
+    begin(&x, &o, 4096, 0);
+    assert_int_equal(wh_gauge_publish(x.gauge, path, WH_GAUGE_BLOCKS, 0), WH_IO_ERROR);
+    assert_non_null(strstr(wh_last_error_text(), "a child of a program that has ended"));
+    end(&x);
+    (void)close(done[1]);
+    (void)close(alive[0]);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A disk that is full: each call says so, and a file that was begun goes. */
+static void test_cannot_write(void **state) {
+    (void)state;
+    wh_sim_options so = {.seed = 5};
+    wh_gauge_sample s;
+    wh_status status;
+    char text[400];
+    context x;
+    begin(&x, &so, 4096, 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    for (uint32_t interval = 0; interval < 2; interval++) {
+        limit_files(100);
+        status = wh_gauge_publish(x.gauge, path, WH_GAUGE_BLOCKS, interval);
+        limit_files(RLIM_INFINITY);
+        assert_int_equal(status, WH_IO_ERROR);
+        assert_non_null(strstr(wh_last_error_text(), path));
+        assert_non_null(strstr(wh_last_error_text(), "too large"));
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    for (uint32_t interval = 0; interval < 2; interval++) {
+        assert_int_equal(wh_gauge_publish(x.gauge, path, WH_GAUGE_BLOCKS, interval), WH_OK);
+        limit_files(100);
+        status = wh_gauge_read(x.gauge, WH_GAUGE_BLOCKS, &s);
+        (void)snprintf(text, sizeof text, "%s", wh_last_error_text());
+        (void)usleep(interval * 50000); /* the thread finds it, too */
+        const wh_status last = wh_gauge_close(x.gauge);
+        limit_files(RLIM_INFINITY);
+        assert_int_equal(status, WH_IO_ERROR);
+        assert_non_null(strstr(text, path));
+        assert_int_equal(s.live_blocks, 0); /* it is right */
+        assert_int_equal(last, WH_IO_ERROR);
+        assert_non_null(strstr(wh_last_error_text(), path));
+        assert_int_equal(wh_gauge_open(&x.gauge, x.heap), WH_OK);
+        assert_int_equal(wh_gauge_read(x.gauge, WH_GAUGE_BLOCKS, &s), WH_OK);
+        assert_string_equal(wh_last_error_text(), "");
+        assert_int_equal(unlink(path), 0);
+    }
+    (void)signal(SIGXFSZ, SIG_DFL);
+    end(&x);
 }
 
 static void write_file(const void *bytes, size_t n) {
@@ -462,17 +604,22 @@ static void test_arguments(void **state) {
     end(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gone),    cmocka_unit_test(test_quiet),
-        cmocka_unit_test(test_thread),  cmocka_unit_test(test_among_lanes),
-        cmocka_unit_test(test_publish), cmocka_unit_test(test_torn),
-        cmocka_unit_test(test_damage),  cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_gone),         cmocka_unit_test(test_gone_but_for_a_child),
+        cmocka_unit_test(test_quiet),        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_among_lanes),  cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_torn),         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_heap_goes_first),
+        cmocka_unit_test(test_cannot_write),
     };
     if (mkdtemp(folder) == NULL) {
         return 1;
     }
     (void)snprintf(path, sizeof path, "%s/gauge", folder);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)unlink(path);
     return rmdir(folder) == 0 ? failed : 1;

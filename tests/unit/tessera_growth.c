@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "host/device_internal.h"
+#include "warpheap/gauge.h"
 #include "warpheap/warpheap.h"
 
 #define MOST_BLOCKS 4096u
@@ -193,7 +194,9 @@ static uint32_t run(context *x, int host, uint64_t bytes, uint32_t churns) {
     x->a.bytes = bytes;
     x->a.churns = churns;
     *x->a.done = 0;
-    assert_int_equal(fill(&l, &x->a), WH_OK);
+    if (fill(&l, &x->a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(x->device));
+    }
     assert_int_equal(wh_device_sync(x->device), WH_OK);
     check(x);
     uint32_t n = 0;
@@ -266,6 +269,20 @@ static void test_card_is_full(void **state) {
     }
 }
 
+/* What is mapped, what is ahead included: one figure, whoever says it. */
+static void same_everywhere(const context *x) {
+    wh_gauge *gauge = NULL;
+    wh_gauge_sample s;
+    const wh_stats stats = stats_of(x);
+    assert_int_equal(wh_gauge_open(&gauge, x->heap), WH_OK);
+    assert_int_equal(wh_gauge_read(gauge, WH_GAUGE_BLOCKS, &s), WH_OK);
+    assert_int_equal(wh_gauge_close(gauge), WH_OK);
+    assert_int_equal(stats.heap_bytes, mapped(x));
+    assert_int_equal(info_of(x).mapped_bytes, mapped(x));
+    assert_int_equal(s.heap_bytes, mapped(x));
+    assert_int_equal(s.metadata_bytes, stats.metadata_bytes);
+}
+
 /* With as much ahead as all lanes want nobody asks. */
 static void test_ahead(void **state) {
     (void)state;
@@ -274,11 +291,13 @@ static void test_ahead(void **state) {
         make(&x, seed, 0);
         start(&x, 0, UNIT, 60 * UNIT, 1000000, 0);
         assert_int_equal(info_of(&x).ahead_bytes, 60 * UNIT);
+        same_everywhere(&x);
         x.a.most = 9;
         assert_int_equal(run(&x, 0, 200, 0), 3 * 32 * 9);
         const wh_growth_info info = info_of(&x);
         assert_int_equal(info.requests, 0);
         assert_true(info.ahead_bytes < 60 * UNIT);
+        same_everywhere(&x);
         assert_int_equal(wh_heap_growth_poll(x.heap), WH_OK);
         assert_int_equal(info_of(&x).ahead_bytes, 60 * UNIT);
         free_all(&x);
@@ -301,6 +320,35 @@ static void test_ahead_in_no_time(void **state) {
         assert_int_equal(s.timed_out, 0);
         assert_int_equal(wh_heap_growth_poll(x.heap), WH_OK);
         assert_int_equal(info_of(&x).requests, 0);
+        free_all(&x);
+        drop(&x);
+    }
+}
+
+/* What was ahead, and nobody has taken, goes when growth ends: else each start and stop would leave
+ * the heap larger. */
+static void test_stop_gives_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make(&x, seed, 0);
+        for (uint32_t turn = 0; turn < 4; turn++) {
+            const uint64_t before = mapped(&x);
+            start(&x, 0, 3 * UNIT, (10 + turn) * UNIT, 1000000, 0);
+            assert_true(mapped(&x) >= before + (10 + turn) * UNIT);
+            assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+            assert_int_equal(mapped(&x), before);
+            assert_int_equal(stats_of(&x).heap_bytes, before);
+            check(&x);
+        }
+        start(&x, 0, UNIT, 20 * UNIT, 1000000, 0);
+        x.a.most = 9;
+        (void)run(&x, 1, 200, 0);
+        const uint64_t ahead = info_of(&x).ahead_bytes, all = mapped(&x);
+        assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+        assert_true(mapped(&x) <= all - ahead); /* and words that nobody needs */
+        assert_true(mapped(&x) > x.least + 3 * 32 * 9 * 200);
+        check(&x);
         free_all(&x);
         drop(&x);
     }
@@ -346,10 +394,28 @@ static struct {
     uint64_t calls, fail, more; /* this call of map, and so many behind it, fail */
     wh_status status;
     int no_box;
+    uint32_t slow; /* a lane maps, and takes so many steps for each piece */
+    uint64_t dies; /* ... and takes very long for this one, not the first */
+    uint64_t mapped;
 } back;
+
+/* The host's lane is at work on a piece; other lanes go on. */
+static void be_slow(uint64_t pieces) {
+    for (uint64_t k = 0; k < pieces; k++) {
+        const uint64_t begin = wh_time_ns();
+        const uint32_t steps = back.mapped == back.dies ? 20000000 : back.slow;
+        while (wh_time_ns() - begin < steps) {
+            wh_backoff(3);
+        }
+        back.mapped++;
+    }
+}
 
 static wh_status try_map(wh_device *d, void *at, uint64_t bytes, uint64_t piece) {
     const uint64_t k = ++back.calls;
+    if (back.slow != 0) {
+        be_slow(bytes / piece);
+    }
     return back.fail != 0 && k >= back.fail && k - back.fail <= back.more
                ? back.status
                : back.ops->map(d, at, bytes, piece);
@@ -394,6 +460,57 @@ static void test_map_fails(void **state) {
     }
 }
 
+/* A request takes the host many times wait_us. Lanes that wait see that it goes on, and wait: as
+ * long as it does. */
+static void test_large_and_slow(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds() * 2; seed++) {
+        context x;
+        make(&x, seed, 0);
+        const int dies = seed % 2 != 0;
+        start(&x, 0, (1 + seed % 3 * 7) * UNIT, seed % 3 == 0 ? 1 : 4 * UNIT, 800, 0);
+        plant_failures(x.device);
+        back.slow = 60000; /* of 800,000; 300 granules take 18,000,000 */
+        back.dies = dies ? 60 : UINT64_MAX;
+        x.blocks = 1 + seed / 2 % 2;
+        x.threads = 1;
+        x.a.most = 1;
+        const uint32_t n = run(&x, 1, 300 * UNIT, 0);
+        back.slow = 0;
+        assert_int_equal(n, dies ? 0 : x.blocks);
+        assert_int_equal(stats_of(&x).timed_out, dies ? x.blocks : 0);
+        assert_int_equal(stats_of(&x).failed, dies ? x.blocks : 0);
+        assert_true(dies || mapped(&x) >= x.blocks * 300 * UNIT);
+        assert_true(mapped(&x) <= x.least + (x.blocks * 300 + 40) * UNIT);
+        free_all(&x);
+        drop(&x);
+    }
+}
+
+/* What is wanted ahead is there, in however small steps. */
+static void test_far_ahead(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make(&x, seed, 0);
+        start(&x, 0, (1 + seed % 3) * UNIT, 400 * UNIT, 1000000, 0);
+        assert_int_equal(info_of(&x).ahead_bytes, 400 * UNIT);
+        x.a.most = 24;
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            assert_int_equal(run(&x, 1, 200, 0), 3 * 32 * 24);
+            const wh_growth_info info = info_of(&x);
+            assert_true(info.ahead_bytes + 400 / 32 * UNIT > 400 * UNIT);
+            assert_true(info.ahead_bytes <= 400 * UNIT);
+            if (turn == 2) {
+                assert_int_equal(info.requests, 0);
+            } else { /* what is live stays */
+                memset(x.a.n, 0, 96 * sizeof(uint32_t));
+            }
+        }
+        drop(&x);
+    }
+}
+
 /* --- in between --------------------------------------------------------------------------------
  */
 
@@ -425,6 +542,7 @@ static void test_in_between(void **state) {
                 start(&x, x.least + 80 * UNIT, 2 * UNIT, UNIT, 50, 0);
             }
             check(&x);
+            same_everywhere(&x);
             free_all(&x);
         }
         const uint64_t before = mapped(&x);
@@ -496,6 +614,59 @@ static void test_poll_beside_stop(void **state) {
     drop(&x);
 }
 
+static void *stops(void *heap) {
+    return wh_heap_growth_stop(heap) == WH_OK ? NULL : heap;
+}
+
+/* Threads that end growth at the same time: one does, and all return behind that. */
+static void test_stop_beside_stop(void **state) {
+    (void)state;
+    context x;
+    make(&x, 0, 0);
+    for (uint32_t k = 0; k < 100; k++) {
+        pthread_t stopper[3];
+        start(&x, x.least + 8 * UNIT, UNIT, 1, 1000, (int)(k % 4 != 0));
+        for (uint32_t t = 0; t < 3; t++) {
+            assert_int_equal(pthread_create(&stopper[t], NULL, stops, x.heap), 0);
+        }
+        for (uint32_t t = 0; t < 3; t++) {
+            void *wrong = x.heap;
+            assert_int_equal(pthread_join(stopper[t], &wrong), 0);
+            assert_null(wrong);
+        }
+        assert_int_equal(wh_heap_growth_poll(x.heap), WH_UNSUPPORTED);
+    }
+    drop(&x);
+}
+
+static void *starts_and_stops(void *heap) {
+    for (uint32_t k = 0; k < 60; k++) {
+        const wh_status s = wh_heap_growth_start(heap, NULL);
+        if ((s != WH_OK && s != WH_BAD_ARGUMENT) || wh_heap_growth_stop(heap) != WH_OK) {
+            return heap;
+        }
+    }
+    return NULL;
+}
+
+/* Threads that begin and end growth as it comes. */
+static void test_start_beside_stop(void **state) {
+    (void)state;
+    pthread_t thread[3];
+    context x;
+    make(&x, 0, 0);
+    for (uint32_t t = 0; t < 3; t++) {
+        assert_int_equal(pthread_create(&thread[t], NULL, starts_and_stops, x.heap), 0);
+    }
+    for (uint32_t t = 0; t < 3; t++) {
+        void *wrong = x.heap;
+        assert_int_equal(pthread_join(thread[t], &wrong), 0);
+        assert_null(wrong);
+    }
+    assert_int_equal(mapped(&x), x.least);
+    drop(&x);
+}
+
 /* The thread takes no signal that the program waits for. */
 static void test_signals(void **state) {
     (void)state;
@@ -553,18 +724,24 @@ static void test_bad_calls(void **state) {
     assert_int_equal(wh_heap_growth_start(heap, &o), WH_UNSUPPORTED);
     assert_int_equal(wh_heap_growth_stop(heap), WH_UNSUPPORTED);
     assert_int_equal(wh_heap_growth_get_info(heap, &info), WH_OK);
+    assert_int_equal(info.mapped_bytes, 4 << 20);
     assert_int_equal(wh_heap_destroy(heap), WH_OK);
     drop(&x);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_calls),        cmocka_unit_test(test_max),
         cmocka_unit_test(test_card_is_full),     cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_ahead_in_no_time), cmocka_unit_test(test_late_and_dead),
         cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
         cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
+        cmocka_unit_test(test_stop_gives_back),  cmocka_unit_test(test_far_ahead),
+        cmocka_unit_test(test_stop_beside_stop), cmocka_unit_test(test_start_beside_stop),
     };
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -745,13 +745,35 @@ static void test_share(void **state) {
     p.granule = 2 << 20;
     const uint64_t bytes = (uint64_t)139 << 30;
     assert_int_equal(wh_tessera_reserve_plan(&h, &p, NULL, bytes, &own, 132), WH_OK);
-    assert_int_equal(p.unit_bytes, 2 << 20);
+    assert_int_equal(p.unit_bytes, 64 << 20);
     assert_true(p.fixed_bytes < (uint64_t)256 << 20);
     assert_true(p.fixed_bytes < bytes / 1000 * 2);
     assert_true(p.side_bytes < bytes / 1000 * 10);
     const uint64_t end = p.units_at + p.n_units * p.unit_bytes;
     assert_true(end <= bytes && bytes - end < 3 * p.unit_bytes);
     assert_true(sizeof(wh_tessera_ref) <= WH_HANDLE_BYTES);
+}
+
+/* The granule by default: so many steps of the driver for an extend by all of the addresses. */
+static void test_default_granule(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t reserved, wanted, chosen; /* MiB */
+    } rows[] = {{64, 0, 2},         {2 << 10, 0, 2},   {3 << 10, 0, 2},
+                {8 << 10, 0, 8},    {60 << 10, 0, 32}, {139 << 10, 0, 64},
+                {250 << 10, 0, 64}, {8 << 10, 2, 2},   {8 << 10, 128, 128}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        wh_tessera_options own = WH_TESSERA_OPTIONS;
+        wh_reserve_plan p;
+        wh_tessera_ref h;
+        memset(&p, 0, sizeof p);
+        memset(&h, 0, sizeof h);
+        p.granule = 2 << 20;
+        own.granule_bytes = rows[i].wanted << 20;
+        assert_int_equal(wh_tessera_reserve_plan(&h, &p, NULL, rows[i].reserved << 20, &own, 132),
+                         WH_OK);
+        assert_int_equal(p.unit_bytes >> 20, rows[i].chosen);
+    }
 }
 
 int main(void) {
@@ -761,7 +783,8 @@ int main(void) {
         cmocka_unit_test(test_calls_fail),     cmocka_unit_test(test_undo_fails),
         cmocka_unit_test(test_device_is_full), cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_bad_calls),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_share),          cmocka_unit_test(test_model),
+        cmocka_unit_test(test_share),          cmocka_unit_test(test_default_granule),
+        cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,9 +40,10 @@ def refuses(words, status, pattern):
     check(re.search(pattern, err) and err.count("\n") == 1, f"{words}: says {err!r}")
 
 
-def start(path, seconds):
+def start(path, seconds, name=EXAMPLE):
     path.unlink(missing_ok=True)
-    program = subprocess.Popen([EXAMPLE, "sim", path, str(seconds)], stdout=subprocess.DEVNULL)
+    program = subprocess.Popen([name, "sim", path, str(seconds)], executable=EXAMPLE,
+                               stdout=subprocess.DEVNULL)
     for _ in range(1000):
         if path.exists() and path.stat().st_size > 0:
             return program
@@ -112,6 +113,20 @@ def ends(path):
     check(watcher.returncode == 1 and "without closing" in err, f"killed: {err!r}")
 
 
+def names(path):
+    """A program whose name has orders for a terminal, and is no UTF-8."""
+    name = b"a\x1b[31m\x07\x9b2J\xc2\x9b\\\n"
+    shown = r"a\x1b[31m\x07\x9b2J\xc2\x9b\x5c\x0a"
+    program = start(path, 600, name)
+    text, code = on_terminal(path, "-n", 1)
+    check(code == 0 and text.startswith(shown + " (pid"), f"a drawn name: {text[:80]!r}")
+    code, out, _ = top(path, "-n", 1, "--json")
+    check(code == 0 and json.loads(out)["program"] == shown, f"a name in JSON: {out!r}")
+    stop(program)
+    code, out, err = top(path)
+    check(code == 1 and shown in err and "\x1b" not in err, f"a name in a complaint: {err!r}")
+
+
 def files(folder, path):
     refuses([], 2, "wants the file")
     refuses([path, path], 2, "one file")
@@ -134,6 +149,7 @@ def main():
         folder = Path(name)
         path = folder / "gauge"
         running(path)
+        names(path)
         ends(path)
         files(folder, path)
     print("failed" if failures else "passed")

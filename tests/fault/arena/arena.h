@@ -5,6 +5,8 @@
 #ifndef WH_TESTS_FAULT_ARENA_H
 #define WH_TESTS_FAULT_ARENA_H
 
+#define WH_ARENA_WAITS 2u /* warps take pieces at the same time */
+
 #include "fault/programs/programs.h"
 
 int model_main(int argc, char **argv);

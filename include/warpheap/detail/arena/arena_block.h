@@ -39,12 +39,32 @@ WH_FN int wh_block_arena_swap_(wh_block_arena *arena, wh_mask mask, uint64_t old
     const uint32_t leader = wh_mask_leader(mask);
     uint64_t seen = old;
     if (wh_lane_id() == leader) {
-        seen = WH_PLANT(arena_p2_word, wh_shared_cas_u64_acq_rel,
-                        wh_shared_cas_u64)(&arena->word, old, next); /* P2, I1 */
+        seen = wh_shared_cas_u64_acq_rel(&arena->word, old, next); /* P2, I1 */
     }
-    seen = wh_shfl_u64(mask, seen, leader);
+    return wh_shfl_u64(mask, seen, leader) == old;
+}
+
+/* `size` bytes of those that word has for the lanes of mask, or 0. One lane takes them: its cas
+ * fails only if another warp's has succeeded, and then it tries again with what that has left. */
+WH_FN uint64_t wh_block_arena_claim_(wh_block_arena *arena, wh_mask mask, uint64_t size,
+                                     uint64_t align) {
+    const uint32_t leader = wh_mask_leader(mask);
+    uint64_t p = 0;
+    if (wh_lane_id() == leader) {
+        uint64_t word = wh_shared_load_u64(&arena->word), next;
+        while ((next = wh_block_arena_after_(word, size, align)) != 0) {
+            const uint64_t seen = WH_PLANT(arena_p2_word, wh_shared_cas_u64_acq_rel,
+                                           wh_shared_cas_u64)(&arena->word, word, next); /* P2 */
+            if (WH_PLANT(arena_i1_lost, seen == word, 1)) {                              /* I1 */
+                p = wh_block_arena_address_(next) - size;
+                break;
+            }
+            word = seen;
+        }
+    }
+    p = wh_shfl_u64(mask, p, leader);
     WH_PLANT(arena_p2_lanes, wh_syncwarp(mask), (void)0); /* P2 */
-    return WH_PLANT(arena_i1_lost, seen == old, 1);
+    return p;
 }
 
 /* Puts a piece on the list. Only barriers lead from there to who reads it. */
@@ -115,8 +135,7 @@ WH_FN int wh_block_arena_may_fetch_(wh_block_arena *arena, wh_mask mask) {
     return wh_shfl_u32(mask, seen, leader) == 0;
 }
 
-/* `size` bytes for the lanes of mask; 0: the heap is full. See Progress at the head of this file.
- */
+/* `size` bytes for the lanes of mask; 0: the heap is full. See Progress at the head of arena.h. */
 WH_FN uint64_t wh_block_arena_get_(wh_heap_ref heap, wh_block_arena *arena, wh_mask mask,
                                    uint64_t size, uint64_t align) {
     wh_arena_hand hand;
@@ -124,39 +143,34 @@ WH_FN uint64_t wh_block_arena_get_(wh_heap_ref heap, wh_block_arena *arena, wh_m
     uint32_t waits = 0;
     int fetches = 0;
     hand.piece = hand.bytes = 0;
-    for (;;) {
-        const uint64_t word = wh_block_arena_load_(&arena->word, mask);
-        uint64_t next = wh_block_arena_after_(word, size, align);
-        const int fits = next != 0;
-        if (!fits && hand.piece == 0) {
-            fetches = waits < WH_ARENA_WAITS && wh_block_arena_may_fetch_(arena, mask);
+    while ((p = wh_block_arena_claim_(arena, mask, size, align)) == 0) {
+        if (hand.piece == 0) {
             if (!fetches && waits < WH_ARENA_WAITS) {
-                wh_backoff(waits++);
-                continue;
+                fetches = wh_block_arena_may_fetch_(arena, mask);
+                if (!fetches) {
+                    wh_backoff(waits++);
+                }
+                continue; /* who fetched before may have brought one since */
             }
             hand = wh_block_arena_fetch_(heap, arena, mask, wh_arena_need_(size, align));
             if (hand.piece == 0) {
                 break;
             }
+            continue; /* as above */
         }
-        if (!fits) {
-            const uint64_t first = hand.piece + WH_ARENA_HEADER;
-            const uint64_t at = first + wh_arena_skip_(first, align);
-            const uint64_t left = (hand.piece + hand.bytes - at - size) / 16;
-            const uint64_t fresh = wh_block_arena_word_(at + size, left);
-            next = fresh >> WH_BLOCK_ARENA_AT > word >> WH_BLOCK_ARENA_AT ? fresh : word;
+        const uint64_t word = wh_block_arena_load_(&arena->word, mask);
+        const uint64_t first = hand.piece + WH_ARENA_HEADER;
+        const uint64_t at = first + wh_arena_skip_(first, align);
+        const uint64_t left = (hand.piece + hand.bytes - at - size) / 16;
+        const uint64_t fresh = wh_block_arena_word_(at + size, left);
+        const int more = fresh >> WH_BLOCK_ARENA_AT > word >> WH_BLOCK_ARENA_AT;
+        if (!more || wh_block_arena_swap_(arena, mask, word, fresh)) {
+            wh_block_arena_push_(arena, mask, hand.piece);
+            wh_syncwarp(mask); /* P2: of what the leader's malloc acquired */
+            hand.piece = 0;
             p = at;
-        } else {
-            p = wh_block_arena_address_(next) - size;
-        }
-        if (next == word || wh_block_arena_swap_(arena, mask, word, next)) {
-            if (!fits) {
-                wh_block_arena_push_(arena, mask, hand.piece);
-                hand.piece = 0;
-            }
             break;
         }
-        p = 0;
     }
     if (fetches && wh_lane_id() == wh_mask_leader(mask)) {
         (void)wh_shared_exchange_u32(&arena->fetching, 0);
@@ -198,15 +212,11 @@ WH_FN void *wh_block_arena_take_(wh_heap_ref heap, wh_block_arena *arena, wh_mas
     const wh_mask mask = wh_block_arena_mates_(here, (uint32_t)(uintptr_t)arena);
     const uint64_t size = wh_arena_round_(n);
     const wh_arena_share share = wh_arena_share_of_(mask, size, align);
-    const uint64_t word = wh_block_arena_load_(&arena->word, mask), all = (uint64_t)share.all * 16;
-    const uint64_t next = wh_block_arena_after_(word, all, align);
-    uint64_t p = 0;
-    if (next != 0 && wh_block_arena_swap_(arena, mask, word, next)) {
-        p = wh_block_arena_address_(next) - all + (uint64_t)share.before * 16;
-        return size != 0 ? (void *)(uintptr_t)p : NULL;
+    const uint64_t p = wh_block_arena_claim_(arena, mask, (uint64_t)share.all * 16, align);
+    if (p != 0) {
+        return size != 0 ? (void *)(uintptr_t)(p + (uint64_t)share.before * 16) : NULL;
     }
-    p = wh_block_arena_more_(heap, arena, mask, size, align);
-    return (void *)(uintptr_t)p;
+    return (void *)(uintptr_t)wh_block_arena_more_(heap, arena, mask, size, align);
 }
 
 /* Between barriers an arena of a block is one of its first warp. */

@@ -15,7 +15,6 @@
 #define WH_WARP_ARENA_MOST 1024u
 #define WH_BLOCK_ARENA_FIRST 256u
 #define WH_BLOCK_ARENA_MOST 2048u
-#define WH_ARENA_WAITS 2u
 #else
 #define WH_ARENA_FIRST 512u
 #define WH_ARENA_MOST 16384u
@@ -23,7 +22,13 @@
 #define WH_WARP_ARENA_MOST 65536u
 #define WH_BLOCK_ARENA_FIRST 16384u
 #define WH_BLOCK_ARENA_MOST 262144u
-#define WH_ARENA_WAITS 8u
+#endif
+#ifndef WH_ARENA_WAITS /* a test may want that nobody waits */
+#ifdef WH_HOSTILE
+#define WH_ARENA_WAITS 2u
+#else
+#define WH_ARENA_WAITS 256u /* half a millisecond: longer than the heap takes for a piece */
+#endif
 #endif
 #define WH_ARENA_LEAST 64u                /* a piece has at least so many bytes, */
 #define WH_ARENA_LARGEST (4u << 20)       /* and at most so many, unless one request needs more */

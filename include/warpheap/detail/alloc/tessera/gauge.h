@@ -202,10 +202,6 @@ WH_FN_HOST int wh_tessera_gauge(wh_tessera_ref h, const wh_gauge_lens *lens, wh_
     if (!good) {
         return 0;
     }
-    if (h.core.reserved != 0) {
-        s->heap_bytes = c.header.mapped_bytes;
-        s->metadata_bytes = c.header.metadata_bytes;
-    }
     if (lens->depth == WH_GAUGE_BLOCKS) {
         s->live_blocks = s->used_bytes = 0;
         for (uint32_t k = 0; good && k < c.top; k += WH_TESSERA_SLICE) {

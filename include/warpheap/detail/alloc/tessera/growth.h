@@ -5,7 +5,8 @@
  * The host maps units and posts them, as rows, in the box (contract.h), memory of its own that the
  * device sees, too. A malloc that finds nothing takes units of the last row, publishes them, and
  * looks again. Where there are none it asks the host for more, and waits: until units have come
- * into the pool, or the host has answered that there are none, or its time is over.
+ * into the pool, or the host has answered that there are none, or its time is over. The host posts
+ * a large request piece by piece; who waits for many units publishes the pieces meanwhile.
  *
  * growth  stored while the heap is quiet. NULL: none of this happens
  * lock    exchange acquire, by a lane that then takes units or asks; store release, a few loads and
@@ -31,7 +32,9 @@
  *
  * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
  *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its
- *         time: for who has had the lock since, and has found nothing posted
+ *         time: for who has had the lock since, and has found nothing posted. The time begins anew
+ *         when units have come into the pool. None leaves it while lanes run, so that happens at
+ *         most once for each unit of the heap
  * Cost    units that are posted: 2 atomics and 2 stores to the host's memory; each row 5 loads
  *         from there, about a microsecond each; then what publishing takes. Heaps that do not grow:
  *         a load where they have found nothing
@@ -160,15 +163,25 @@ WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard 
     return (uint64_t)first << 32 | n;
 }
 
+/* What a lane waits for. */
+typedef struct wh_tessera_awaited {
+    uint32_t n;      /* units, in a row */
+    uint32_t number; /* of the request that is to be answered */
+    uint32_t from;   /* growing.taken when it began to wait, or asked */
+    uint32_t none;   /* its last look found no units left; else others had the lock */
+    uint64_t row;    /* units that it has taken, or 0 */
+} wh_tessera_awaited;
+
 /* Asks for n units in a row, if request `number` has not been made and no other is under way. By a
  * lane that has the lock. */
-WH_FN void wh_tessera_ask_host_(wh_tessera_header *header, uint32_t number, uint32_t n) {
+WH_FN void wh_tessera_ask_host_(wh_tessera_header *header, wh_tessera_awaited *wait) {
     wh_tessera_growth *growing = &header->growing;
     const uint32_t asked = wh_load_u32_relaxed(&growing->asked);
     if (wh_high_u32(wh_load_u64_relaxed(&growing->answer)) == asked &&
-        (int32_t)(asked - number) < 0) {
+        (int32_t)(asked - wait->number) < 0) {
+        wait->from = wh_load_u32_relaxed(&growing->taken);
         wh_store_u32_relaxed(&growing->asked, asked + 1);
-        wh_store_u64_system(&header->growth->asked, (uint64_t)(asked + 1) << 32 | n);
+        wh_store_u64_system(&header->growth->asked, (uint64_t)(asked + 1) << 32 | wait->n);
     }
 }
 
@@ -198,69 +211,59 @@ WH_FN void wh_tessera_put_row_(const wh_tessera_core *ref, wh_mask mask, uint64_
     }
 }
 
-/* One look of a lane that waits for n units and for request *number: why it waits no more; 0: and
- * *row: units that it has taken, or 0. *none: there were none; else others had the lock. */
+/* One look of a lane that waits: why it waits no more; 0: and the row that it has taken, or 0. */
 WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_header *header, wh_tessera_shard *own,
-                                         uint32_t n, uint32_t *number, uint64_t *row, int *none) {
+                                         wh_tessera_awaited *wait) {
     wh_tessera_growth *growing = &header->growing;
     if (wh_load_u32_relaxed(&growing->lock) == 0 &&
         wh_exchange_u32_acquire(&growing->lock, 1) == 0) {
-        *row = wh_tessera_take_row_(header, own, n);
-        *none = *row == 0;
-        if (*none) {
-            wh_tessera_ask_host_(header, *number, n);
+        wait->row = wh_tessera_take_row_(header, own, wait->n);
+        wait->none = wait->row == 0;
+        if (wait->none) {
+            wh_tessera_ask_host_(header, wait);
         }
         wh_store_u32_release(&growing->lock, 0); /* P13 */
     }
-    if (*row != 0) {
+    if (wait->row != 0) {
         return 0;
     }
     const uint64_t answer = wh_load_u64_acquire(&growing->answer); /* P13 */
-    if (WH_PLANT(tessera_x4_number, (int32_t)(wh_high_u32(answer) - *number) < 0, 0)) {
+    if (WH_PLANT(tessera_x4_number, (int32_t)(wh_high_u32(answer) - wait->number) < 0, 0)) {
         return 0;
     }
-    if (wh_low_u32(answer) != 0 && n >= wh_low_u32(answer)) {
+    if (wh_low_u32(answer) != 0 && wait->n >= wh_low_u32(answer)) {
         return WH_TESSERA_REFUSED; /* X4 */
     }
-    *number = wh_load_u32_relaxed(&growing->asked) + 1; /* it was served, and others had that */
+    wait->number = wh_load_u32_relaxed(&growing->asked) + 1; /* it was served, others had that */
     return 0;
 }
 
-/* Waits for growth by `chunks` chunks in a row, for those lanes of mask that say so (waits). 1:
- * there is more than before, look again. 0: who waited is to wait no more (wish->over), or none
- * did. All lanes of mask. */
-WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
-                                uint64_t chunks, int waits, wh_tessera_wish *wish) {
-    wh_assert_internal(wh_tessera_in_mask_(mask) && chunks != 0);
+/* Waits until units come, from this lane's hand (wait->row) or another's (*count is not the
+ * wish's any more), or why it is to wait no more. `leader` looks, all lanes of mask wait. */
+WH_FN uint32_t wh_tessera_wait_for_host_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                         uint32_t leader, wh_tessera_awaited *wait,
+                                         wh_tessera_wish *wish) {
     wh_tessera_header *header = wh_tessera_header_(*g);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
-    waits = waits && wish->over == 0;
-    const wh_mask waiting = wh_ballot(mask, waits);
-    if (waiting == 0) {
-        return 0;
-    }
-    const uint32_t leader = wh_mask_leader(waiting);
-    const uint32_t log2 = wh_tessera_unit_log2_(*g);
-    const uint32_t n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
-    uint32_t number = wh_load_u32_relaxed(&header->growing.asked) + 1;
-    uint32_t over = 0, count = wish->count, grown = 0;
     const uint64_t wait_ns =
         (uint64_t)header->growing.wait_us * 1000 >> (wish->soon != 0 ? WH_TESSERA_SOON_LOG2 : 0);
-    uint64_t row = 0, since = 0;
+    uint32_t over = 0, count = wish->count, grown = 0;
+    uint64_t since = 0;
+    wait->row = 0;
     WH_NO_UNROLL
     for (uint32_t attempt = 0; !grown && over == 0; attempt++) {
         if (wh_lane_id() == leader) {
             count = wh_load_u32_relaxed(&header->growing.count);
             grown = count != wish->count;
-            int none = 0;
+            wait->none = 0;
             if (!grown) {
-                over = wh_tessera_look_for_host_(header, own, n, &number, &row, &none);
-                grown = row != 0;
+                over = wh_tessera_look_for_host_(header, own, wait);
+                grown = wait->row != 0;
             }
             if (!grown && over == 0) {
                 const uint64_t now = wh_time_ns();
                 since = attempt == 0 ? now : since;
-                over = none && now - since > wait_ns ? WH_TESSERA_TIMED_OUT : 0;
+                over = wait->none && now - since > wait_ns ? WH_TESSERA_TIMED_OUT : 0;
             }
         }
         grown = wh_shfl_u32(mask, grown, leader);
@@ -269,34 +272,68 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
             wh_backoff(attempt);
         }
     }
-    row = wh_shfl_u64(mask, row, leader);
-    wish->count = wh_shfl_u32(mask, count, leader) + (row != 0);
-    waits = waits && (wish->soon == 0 || over != WH_TESSERA_TIMED_OUT);
-    wish->over = waits ? over : wish->over;
-    if (row != 0) {
-        WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
-        wh_tessera_put_row_(g, mask, row);
-        wh_syncwarp(mask);
-        if (wh_lane_id() == leader) {
-            WH_PLANT(tessera_i10_take, wh_tessera_end_take_(own), (void)0);
-        }
-    }
-    return grown != 0;
+    wait->row = wh_shfl_u64(mask, wait->row, leader);
+    wish->count = wh_shfl_u32(mask, count, leader) + (wait->row != 0);
+    return over;
 }
 
-/* The same before a search of the whole pool, for lanes of mask that `asks`: units that are posted
- * are there sooner than a run is found in a large pool. It waits for a part of the time only, since
- * the pool may have what is wanted. A host that has refused so many units is asked behind the
- * search. */
+/* Waits for growth by `chunks` chunks in a row, for those lanes of mask that say so (waits): until
+ * lanes have taken as many units since it began, or asked. The time begins anew whenever units
+ * come. 1: there is more than before, look again. 0: none. Who waited may be to wait no more
+ * (wish->over), in either case. All lanes of mask. */
+WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                uint64_t chunks, int waits, wh_tessera_wish *wish) {
+    wh_assert_internal(wh_tessera_in_mask_(mask) && chunks != 0);
+    wh_tessera_header *header = wh_tessera_header_(*g);
+    waits = waits && wish->over == 0;
+    const wh_mask waiting = wh_ballot(mask, waits);
+    if (waiting == 0) {
+        return 0;
+    }
+    const uint32_t leader = wh_mask_leader(waiting);
+    const uint32_t log2 = wh_tessera_unit_log2_(*g);
+    wh_tessera_awaited wait;
+    wait.n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
+    wait.number = wh_load_u32_relaxed(&header->growing.asked) + 1;
+    wait.from = wh_load_u32_relaxed(&header->growing.taken);
+    uint32_t over = 0, more = 0, came = 0;
+    WH_NO_UNROLL
+    do {
+        over = wh_tessera_wait_for_host_(g, mask, shard, leader, &wait, wish);
+        if (wait.row != 0) {
+            WH_PLANT(tessera_p12_lanes, wh_syncwarp(mask), (void)0); /* P12 */
+            wh_tessera_put_row_(g, mask, wait.row);
+            wh_syncwarp(mask);
+            if (wh_lane_id() == leader) {
+                WH_PLANT(tessera_i10_take, wh_tessera_end_take_(wh_tessera_shard_at_(*g, shard)),
+                         (void)0);
+            }
+        }
+        more |= over == 0;
+        came = wh_load_u32_relaxed(&header->growing.taken) - wait.from;
+        came = wh_shfl_u32(mask, came, leader);
+    } while (over == 0 && came != 0 && came < wait.n); /* 0: those were taken before */
+    waits = waits && (wish->soon == 0 || over != WH_TESSERA_TIMED_OUT);
+    wish->over = waits ? over : wish->over;
+    return more != 0;
+}
+
+/* The same before a search of the whole pool, for lanes of mask that say so (asks), each a few
+ * times: units that are posted are there sooner than a run is found in a large pool. It waits for a
+ * part of the time only, since the pool may have what is wanted. A host that has refused so many
+ * units is asked behind the search. */
 WH_FN int wh_tessera_grow_soon_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                 uint64_t chunks, int asks, wh_tessera_wish *wish) {
     const uint32_t log2 = wh_tessera_unit_log2_(*g);
     const uint32_t refused =
         wh_low_u32(wh_load_u64_relaxed(&wh_tessera_header_of_(g)->growing.answer));
-    asks = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
+    const int waits = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
     wish->soon = 1;
-    const int more = wh_tessera_grow_(g, mask, shard, chunks, asks, wish);
+    const int more = wh_tessera_grow_(g, mask, shard, chunks, waits, wish);
     wish->soon = 0;
+    if (asks) {
+        wish->grows = more ? wish->grows - 1 : 0;
+    }
     return more;
 }
 

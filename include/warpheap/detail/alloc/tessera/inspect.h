@@ -285,6 +285,25 @@ WH_FN uint64_t wh_tessera_spare_run_at_(wh_tessera_core g, uint32_t chunk) {
     return (uint64_t)(end - chunk) << g.chunk_log2;
 }
 
+/* By one lane: what is mapped now. The host's figures may be older, in a captured graph; and the
+ * header's, of a heap that grows, are those of the last row that a lane has taken. */
+WH_FN void wh_tessera_stats_of_reserve_(wh_tessera_core g, wh_stats *s) {
+    const wh_tessera_header *header = wh_tessera_header_(g);
+    const wh_growth_box *box = header->growth;
+    const uint64_t posted = box != NULL ? wh_load_u64_system(&box->posted) : 0;
+    if (g.reserved == 0) {
+        return;
+    }
+    s->heap_bytes = header->mapped_bytes;
+    s->metadata_bytes = header->metadata_bytes;
+    s->timed_out = header->growing.timed_out;
+    if (posted != 0) {
+        const wh_growth_row *row = &box->rows[(posted - 1) % WH_GROWTH_ROWS];
+        s->heap_bytes = wh_load_u64_system(&row->mapped_bytes);
+        s->metadata_bytes = wh_load_u64_system(&row->metadata_bytes);
+    }
+}
+
 /* The numbers of classes in statistics: wh_stats has room for 64. Large ones count as runs. */
 WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
@@ -329,11 +348,7 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         s->classes[k].block_bytes = h.classes[k].slot_size;
     }
     if (i == 0) {
-        if (g.reserved != 0) { /* the host's figures may be older, in a captured graph */
-            s->heap_bytes = wh_tessera_header_(g)->mapped_bytes;
-            s->metadata_bytes = wh_tessera_header_(g)->metadata_bytes;
-            s->timed_out = wh_tessera_header_(g)->growing.timed_out;
-        }
+        wh_tessera_stats_of_reserve_(g, s);
         if ((g.tracks & WH_TESSERA_TRACKS_PEAK) != 0) {
             s->peak_bytes = wh_tessera_header_(g)->peak;
         }

@@ -19,7 +19,7 @@
     X(tessera, reserve_bytes, "as wh_heap_options.reserve_bytes, where that is 0") \
     X(tessera, granule_bytes, \
       "what a reserved heap maps and gives back at a time, a power of two up to 1 GiB; " \
-      "0: the least, 2 MiB on a GPU")
+      "0: a 1024th of reserve_bytes, from 2 to 64 MiB on a GPU")
 /* clang-format on */
 
 typedef struct wh_tessera_options {

@@ -79,6 +79,14 @@ WH_FN_HOST uint64_t wh_tessera_max_reserve_(const wh_reserve_plan *r, const wh_t
     return most.units_at + (n_units + 1) * r->unit_bytes;
 }
 
+/* The unit by default: a 1024th of the addresses, a power of two from one granule to 32. So a heap
+ * of many GiB extends in few steps, and the pages that blocks keep stay a small part of it. */
+WH_FN_HOST uint64_t wh_tessera_unit_for_(uint64_t granule, uint64_t bytes) {
+    const uint64_t part = bytes >> 10, most = 32 * granule;
+    const uint64_t unit = part < most ? part : most;
+    return unit > granule ? (uint64_t)1 << wh_log2_floor(unit) : granule;
+}
+
 /* The contract's reserve_plan: r->granule is given. */
 WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan *r,
                                              unsigned char *memory, uint64_t bytes,
@@ -89,7 +97,8 @@ WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan 
         return WH_BAD_ARGUMENT;
     }
     const uint32_t chunk_log2 = wh_log2_floor(chunk);
-    r->unit_bytes = wanted > r->granule ? wanted : r->granule;
+    r->unit_bytes = wanted != 0 ? wanted : wh_tessera_unit_for_(r->granule, bytes);
+    r->unit_bytes = r->unit_bytes > r->granule ? r->unit_bytes : r->granule;
     r->unit_bytes = r->unit_bytes > chunk ? r->unit_bytes : chunk;
     const uint64_t of_unit = r->unit_bytes >> chunk_log2, most = WH_TESSERA_MAX_CHUNKS / of_unit;
     r->max_bytes = wh_tessera_max_reserve_(r, o, n_sms, chunk_log2);

@@ -335,17 +335,9 @@ WH_FN void *wh_tessera_try_runs_(const wh_tessera_core *g, wh_tessera_shard *own
     return run != g->n_chunks ? g->base + ((uint64_t)run << g->chunk_log2) : NULL;
 }
 
-/* More of a heap that grows, for lane `owner` of mask; then places behind the last run again, for
- * each lane that wants a run of `keep` chunks, not 0: its run, or NULL. All lanes of mask. */
-WH_FN_SLOW void *wh_tessera_grow_run_(const wh_tessera_core *g, wh_mask mask, uint32_t owner,
-                                      uint32_t shard, uint64_t keep, wh_tessera_wish *wish) {
-    const int asks = wh_lane_id() == owner;
-    const uint64_t chunks = wh_shfl_u64(mask, keep, owner);
-    const int more = wh_tessera_grow_soon_(g, mask, shard, chunks, asks, wish);
-    if (asks) {
-        wish->grows = more ? wish->grows - 1 : 0;
-    }
-    keep = more ? keep : 0;
+/* The same for each lane that wants a run of `keep` chunks, not 0. All lanes of mask. */
+WH_FN void *wh_tessera_try_places_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
+                                   uint64_t keep) {
     const wh_group group = wh_group_by_u64(mask, keep);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     return keep != 0 ? wh_tessera_try_runs_(g, own, group, (uint32_t)keep) : NULL;
@@ -370,18 +362,20 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     if (header->growth == NULL && wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
         need = 0; /* without disturbing other searches */
     }
-    const wh_group group = wh_group_by_u64(mask, need && extra == 0 ? keep : 0);
-    if (need && extra == 0) {
-        p = wh_tessera_try_runs_(g, wh_tessera_shard_at_(*g, shard), group, (uint32_t)keep);
-    }
-    need = need && p == NULL;
-    /* The others one by one: in the pool; what is not there only the holder of the lock may ask
-     * cursors for, or give up. */
+    /* After the places behind the last run one by one: in the pool; what is not there only the
+     * holder of the lock may ask cursors for, or give up. */
     wh_tessera_wish wish = wh_tessera_new_wish_(g);
     uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
     uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
+    int tries = 1;                /* all lanes: there may be places behind the last run */
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
+        if (tries) {
+            void *its = wh_tessera_try_places_(g, mask, shard, need && extra == 0 ? keep : 0);
+            p = its != NULL ? its : p;
+            need = need && p == NULL;
+            tries = 0;
+        }
         const wh_mask needy = wh_ballot(mask, need);
         if (needy == 0) {
             break;
@@ -391,11 +385,8 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         const uint64_t its_chunks = wh_shfl_u64(mask, chunks, first);
         const uint64_t its_keep = wh_shfl_u64(mask, keep, first);
         const uint64_t its_align = wh_shfl_u64(mask, align, first);
-        if (wh_any(mask, is_owner && extra == 0 && wish.grows != 0)) {
-            void *its =
-                wh_tessera_grow_run_(g, mask, first, shard, need && !extra ? keep : 0, &wish);
-            p = need ? its : p;
-            need = need && p == NULL;
+        if (wh_any(mask, is_owner && extra == 0 && wish.grows != 0)) { /* growth comes first */
+            tries = wh_tessera_grow_soon_(g, mask, shard, its_chunks, is_owner, &wish);
             continue;
         }
         int waits = 0; /* the lock is another lane's, and X2 says no more than before */
