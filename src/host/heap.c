@@ -239,6 +239,7 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
         s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->options, n_sms);
         s = refused(s, &h->plan, h->bytes, &h->options);
     }
+    s = s == WH_OK ? whi_records_attach(h) : s;
     return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
 }
 
@@ -283,6 +284,9 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
     wh_status s = WH_OK;
     if (d != NULL) {
         s = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
+        const wh_status room =
+            whi_heap_give(heap, heap->watch.room, heap->watch.room_bytes, stream);
+        s = s == WH_OK ? room : s;
         if (heap->owns_memory) {
             const wh_status more = whi_heap_give(heap, heap->memory, heap->bytes, stream);
             s = s == WH_OK ? more : s;
@@ -290,6 +294,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
         const wh_status last = wh_stream_sync(d, stream);
         s = s == WH_OK ? last : s;
         whi_growth_destroy(heap);
+        whi_records_drop(heap);
         if (heap->reserve != NULL) { /* unmapping waits for nobody */
             const wh_status more = whi_reserve_destroy(heap);
             s = s == WH_OK ? more : s;
@@ -402,12 +407,20 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
                           "these kernels know another layout of the heap than the library: compile "
                           "both with the same headers and the same options (WH_HOSTILE)");
     }
+    const int checks = kind->struct_bytes == sizeof *kind && kind->checks != 0;
+    if (heap->watch.checked != 0 && !checks) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "the heap is checked, and these kernels are compiled without checks: "
+                          "define WH_CHECKED as 1 before you include warpheap/warpheap.h, or link "
+                          "warpheap::device (docs/CHECKED.md)");
+    }
     return WH_OK;
 }
 
 wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle) {
-    if (heap == NULL || kind == NULL || kind->struct_bytes != sizeof *kind ||
-        kind->allocator == NULL || handle == NULL) {
+    if (heap == NULL || kind == NULL || kind->allocator == NULL || handle == NULL ||
+        (kind->struct_bytes != sizeof *kind &&
+         kind->struct_bytes != offsetof(wh_handle_kind, checks))) {
         return WH_BAD_ARGUMENT;
     }
     whi_forget_error();
@@ -427,10 +440,8 @@ uint64_t wh_heap_handle_bytes(const wh_heap *heap) {
 /* Runs an inspection on the stream, into the heap's scratch memory, and brings the result to the
  * host, where it takes the place of the question. on_stream: waits for the stream alone; else for
  * all work of the device before. */
-typedef wh_status (*inspect_fn)(wh_heap *heap, const void *question, void *out, void *stream);
-
-static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes, void *stream,
-                         int on_stream) {
+static wh_status inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes,
+                         void *stream, int on_stream) {
     wh_device *d = heap->device;
     wh_status s = on_stream ? WH_OK : wh_device_sync(d);
     if (s == WH_OK && heap->scratch == NULL) {
@@ -440,6 +451,10 @@ static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t b
         s = run(heap, result, heap->scratch, stream);
     }
     return s == WH_OK ? d->ops->copy_out_on(d, result, heap->scratch, bytes, stream) : s;
+}
+
+wh_status whi_heap_inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes) {
+    return inspect(heap, run, result, bytes, NULL, 0);
 }
 
 static wh_status start_stats(wh_heap *heap, const void *question, void *out, void *stream) {

@@ -22,6 +22,7 @@ struct wh_heap {
     whi_reserve *reserve;    /* NULL: all of its memory is there */
     wh_memory_source source; /* alloc NULL: none */
     void *cuda_pool;         /* NULL: none */
+    wh_watch watch;          /* its boxes, and the device memory that goes with them */
     uint32_t laid_out_for;   /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
@@ -54,6 +55,14 @@ wh_status whi_heap_give(wh_heap *h, void *p, uint64_t bytes, void *stream);
 static inline int whi_heap_has_source(const wh_heap *h) {
     return h->source.alloc != NULL || h->cuda_pool != NULL;
 }
+
+/* records.c. attach: what the options say of checks and records, to a handle that is planned and
+ * not in use yet. drop: the boxes, after the last kernel; the room is given back before. inspect:
+ * heap.c's, for kernels that tell the host something. */
+wh_status whi_records_attach(wh_heap *h);
+void whi_records_drop(wh_heap *h);
+typedef wh_status (*whi_inspect_fn)(wh_heap *heap, const void *question, void *out, void *stream);
+wh_status whi_heap_inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes);
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's
