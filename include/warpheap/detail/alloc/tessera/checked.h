@@ -30,12 +30,15 @@
  * R1       a block is freed by the lane whose cas takes its state from LIVE to FREED, and nobody
  *          else: of frees at once all but one are violations
  * R2       a block that is in a slot is taken out by one exchange, which also empties or refills
- *          the slot: so it is let go once. One that is never taken out stays in quarantine
+ *          the slot: so it is let go once. No block is in a slot that `head` has passed, but for a
+ *          moment: who emptied that slot had passed it before, and the lane that then puts a block
+ *          in looks at head behind that
  * R3       NULL only after a search of the plain heap behind a moment at which the quarantine held
  *          nothing, or all that it held had come back during the call and others took it
  *
  * P14      header, zones and poison, then the exchange into a slot, acq_rel -> the exchange that
- *          takes the block out, acq_rel: who lets it go sees what the free has written
+ *          takes the block out, acq_rel: who lets it go sees what the free has written. Likewise
+ *          head, by cas, then the exchange that empties a slot -> the one that fills it again (R2)
  * P15      malloc: header and zones, then a fence -> free: a fence, then the header. The pointer
  *          may have come by a relaxed store. A free that does not see the header would call the
  *          block stale
@@ -271,20 +274,30 @@ WH_FN_SLOW void wh_tessera_shrink_(const wh_tessera_core *g, uint64_t most, wh_s
     }
 }
 
+/* What was in a slot before. */
+WH_FN uint64_t wh_tessera_put_in_(uint64_t *slot, uint64_t entry) {
+    return WH_PLANT_ORDER(tessera_p14_keep, wh_exchange_u64, acq_rel)(slot, entry); /* R2, P14 */
+}
+
 /* A block that the lane has freed. */
 WH_FN void wh_tessera_keep_freed_(const wh_tessera_core *g, const wh_tessera_raw *raw,
                                   wh_site site) {
     wh_tessera_watch *w = g->watch;
     wh_add_u64_relaxed(&w->held, raw->bytes);
-    uint64_t out = raw->offset + 1;
+    uint64_t out = raw->offset + 1, passed = 0;
     if (raw->bytes <= w->quarantine_bytes) {
-        uint64_t *slot = wh_tessera_quarantine_slot_(w, wh_fetch_add_u64_relaxed(&w->tail, 1));
-        out = WH_PLANT(tessera_r2_wrap,
-                       WH_PLANT_ORDER(tessera_p14_keep, wh_exchange_u64, acq_rel)(slot, out),
-                       (wh_store_u64_release(slot, out), (uint64_t)0)); /* R2, P14 */
+        const uint64_t number = wh_fetch_add_u64_relaxed(&w->tail, 1);
+        uint64_t *slot = wh_tessera_quarantine_slot_(w, number);
+        out = wh_tessera_put_in_(slot, out);
+        if (WH_PLANT(tessera_r2, (int64_t)(wh_load_u64_relaxed(&w->head) - number) > 0, 0)) {
+            passed = wh_tessera_put_in_(slot, 0); /* R2 */
+        }
     }
     if (out != 0) {
         wh_tessera_let_go_(g, out - 1, site);
+    }
+    if (passed != 0) {
+        wh_tessera_let_go_(g, passed - 1, site);
     }
     wh_tessera_shrink_(g, w->quarantine_bytes, site);
 }

@@ -330,14 +330,13 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         wh_tessera_slab_view view;
         if (wh_tessera_view_slab_(g, chunk, &view)) {
             const uint32_t c = wh_tessera_tag_class(tag), count = wh_tessera_live_(g, &view);
-            if (is_checked) {
-                live += wh_tessera_users_in_(wh_tessera_core_of_(h), &view, &used);
-            } else {
-                live += count;
-                used += (uint64_t)count * h.classes[c].slot_size;
-            }
+            uint64_t bytes = is_checked ? 0 : (uint64_t)count * h.classes[c].slot_size;
+            const uint32_t its =
+                is_checked ? wh_tessera_users_in_(wh_tessera_core_of_(h), &view, &bytes) : count;
+            live += its;
+            used += bytes;
             if (c < g.n_small) {
-                wh_add_u64_relaxed(&s->classes[c].live, count);
+                wh_add_u64_relaxed(&s->classes[c].live, its);
                 wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
             }
             if (count < view.slots && wh_tessera_bound(c) > largest) {
