@@ -242,11 +242,11 @@ static int make_heap(run *x, plan *p, uint64_t random) {
     void *mailbox = NULL, *result = NULL;
     const uint64_t bytes = p->c.slots * 8;
     const uint64_t more = strcmp(x->target, "sim") != 0 ? 64 << 20 : 1 << 20;
-    p->o.reserve_bytes = x->reserved ? 4 * p->o.bytes + more : 0;
     if (x->checked) { /* a block takes up to six times as much */
         p->o.bytes *= x->strict ? 8 : 2;
         suite_check(&p->o, &p->own);
     }
+    p->o.reserve_bytes = x->reserved ? 4 * p->o.bytes + more : 0;
     (void)ok(x, wh_heap_min_bytes(&p->o, &least), "min_bytes");
     if (x->reserved) { /* slabs are up to four times as large as in a heap of p->o.bytes */
         p->o.bytes = least + (x->strict ? 3 : 1) * p->o.bytes;
