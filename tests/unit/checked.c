@@ -86,6 +86,43 @@ static void test_bugs(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* --- full heaps ------------------------------------------------------------------------------- */
+
+typedef struct fill_args {
+    wh_heap_ref h;
+    void **p;
+    uint64_t *n; /* how many, of each lane */
+    uint64_t most, size, align;
+} fill_args;
+
+/* Each lane: until NULL. */
+WH_KERNEL(fill, fill_args, a) {
+    const uint64_t lane = wh_thread_id(), lanes = wh_grid_threads();
+    uint64_t n = 0;
+    for (uint64_t i = lane; i < a.most; i += lanes, n++) {
+        a.p[i] = a.align > 16 ? wh_aligned_alloc(a.h, a.align, a.size) : wh_malloc(a.h, a.size);
+        if (a.p[i] == NULL) {
+            break;
+        }
+    }
+    a.n[lane] = n;
+}
+WH_KERNEL(free_all, fill_args, a) {
+    const uint64_t lane = wh_thread_id(), lanes = wh_grid_threads();
+    for (uint64_t i = 0; i < a.n[lane]; i++) {
+        wh_free(a.h, a.p[lane + i * lanes]);
+        a.p[lane + i * lanes] = NULL;
+    }
+}
+
+static uint64_t sum(const uint64_t *n, uint32_t lanes) {
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < lanes; i++) {
+        all += n[i];
+    }
+    return all;
+}
+
 /* --- lanes that free each other's blocks ------------------------------------------------------ */
 
 typedef struct hands_args {
@@ -129,47 +166,19 @@ static void test_hands(void **state) {
         assert_int_equal(s.live_blocks, 0);
         assert_int_equal(s.used_bytes, 0);
         assert_int_equal(s.bad_frees, 0);
+        if (seed % 4 == 1) { /* all of it comes back */
+            const wh_launch one = grid(x.device, 1, 1);
+            fill_args f = {x.h, take(x.device, 800), take(x.device, 8), 100, 30000, 16};
+            assert_int_equal(fill(&one, &f), WH_OK);
+            assert_true(f.n[0] > 50);
+            all_is_well(&x);
+        }
         assert_int_equal(wh_device_free(x.device, a.box), WH_OK);
         drop(&x);
     }
 }
 
 /* --- quarantine ------------------------------------------------------------------------------- */
-
-typedef struct fill_args {
-    wh_heap_ref h;
-    void **p;
-    uint64_t *n; /* how many, of each lane */
-    uint64_t most, size, align;
-} fill_args;
-
-/* Each lane: until NULL. */
-WH_KERNEL(fill, fill_args, a) {
-    const uint64_t lane = wh_thread_id(), lanes = wh_grid_threads();
-    uint64_t n = 0;
-    for (uint64_t i = lane; i < a.most; i += lanes, n++) {
-        a.p[i] = a.align > 16 ? wh_aligned_alloc(a.h, a.align, a.size) : wh_malloc(a.h, a.size);
-        if (a.p[i] == NULL) {
-            break;
-        }
-    }
-    a.n[lane] = n;
-}
-WH_KERNEL(free_all, fill_args, a) {
-    const uint64_t lane = wh_thread_id(), lanes = wh_grid_threads();
-    for (uint64_t i = 0; i < a.n[lane]; i++) {
-        wh_free(a.h, a.p[lane + i * lanes]);
-        a.p[lane + i * lanes] = NULL;
-    }
-}
-
-static uint64_t sum(const uint64_t *n, uint32_t lanes) {
-    uint64_t all = 0;
-    for (uint32_t i = 0; i < lanes; i++) {
-        all += n[i];
-    }
-    return all;
-}
 
 /* A freed block is not given out again before as many bytes have been freed behind it. */
 static void test_stays_away(void **state) {

@@ -54,7 +54,8 @@ WH_FN wh_record_row *wh_record_begin_(wh_record_box *box, uint32_t kind, uint64_
     uint64_t t = wh_load_u64_relaxed(&box->tickets);
     WH_NO_UNROLL
     for (;;) {
-        const uint64_t taken = wh_load_u64_system(&box->taken); /* P16 */
+        const uint64_t taken = WH_PLANT(record_p16_taken, wh_load_u64_system,
+                                        wh_load_u64_relaxed)(&box->taken); /* P16 */
         if (WH_PLANT(record_i1_full, t - taken >= box->n_rows, 0)) {
             return NULL; /* I1 */
         }

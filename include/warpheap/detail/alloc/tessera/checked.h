@@ -228,8 +228,8 @@ WH_FN_SLOW void wh_tessera_let_go_(const wh_tessera_core *g, uint64_t offset, wh
     }
     wh_store_u64_relaxed(&wh_tessera_guard_(g, offset)->state, raw.key + WH_TESSERA_LET_GO);
     wh_tessera_raw_free_(g, offset);
-    WH_PLANT_ORDER(tessera_r3_events, wh_add_u64, release)(&w->events, 1);         /* R3 */
-    WH_PLANT_ORDER(tessera_r3_held, wh_add_u64, release)(&w->held, 0 - raw.bytes); /* R3 */
+    wh_add_u64_release(&w->events, 1);           /* R3 */
+    wh_add_u64_release(&w->held, 0 - raw.bytes); /* R3 */
 }
 
 /* --- quarantine ------------------------------------------------------------------------------ */
