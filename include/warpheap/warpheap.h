@@ -119,7 +119,7 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_ref *handle)
 
 /* WH_SITE_: parameters behind the others of a call, which say where it stands; C++ fills them
  * in by itself, for C the calls are macros (end of this file). WH_SITE_FREE_: those of calls that
- * free. WH_SITE_ARGS_ passes them on. */
+ * free, WH_SITE_OOM_: for events alone. WH_SITE_ARGS_ passes them on. */
 #ifdef __cplusplus
 #define WH_SITE_SOME_ , const char *wh_file = __builtin_FILE(), uint32_t wh_line = __builtin_LINE()
 #else
@@ -151,6 +151,8 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_ref *handle)
 /* WH_TELL_OOM_(p, bytes, call): p; if it is NULL and bytes are not 0, that is told. _ONCE_: by
  * those lanes alone for which teller holds. */
 #ifdef WH_ON_OOM
+#define WH_SITE_OOM_ WH_SITE_SOME_
+#define WH_SITE_OOM_ARGS_ , wh_file, wh_line
 #define WH_TELL_OOM_(p, bytes, call) wh_tell_oom_(p, bytes, call, wh_file, wh_line)
 #define WH_TELL_OOM_ONCE_(p, bytes, call, teller) \
     wh_tell_oom_(p, (teller) ? (bytes) : 0, call, wh_file, wh_line)
@@ -168,6 +170,8 @@ WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *fi
     return p;
 }
 #else
+#define WH_SITE_OOM_
+#define WH_SITE_OOM_ARGS_
 #define WH_TELL_OOM_(p, bytes, call) (p)
 #define WH_TELL_OOM_ONCE_(p, bytes, call, teller) (p)
 #endif
@@ -274,9 +278,9 @@ WH_FN void wh_dev_free_at_(wh_heap_ref heap, void *p, wh_site site) {
         wh_syncwarp(mask); /* as in wh_free */
     }
 }
-WH_CALL void *wh_malloc_at(wh_heap_ref heap, size_t n, wh_site site WH_SITE_) {
+WH_CALL void *wh_malloc_at(wh_heap_ref heap, size_t n, wh_site site WH_SITE_OOM_) {
     return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_at_(heap, n, site), n, "wh_malloc_at"), void *,
-                          WH_ON_HOST_("wh_malloc_at"), heap, n, site WH_SITE_ARGS_);
+                          WH_ON_HOST_("wh_malloc_at"), heap, n, site WH_SITE_OOM_ARGS_);
 }
 WH_CALL void wh_free_at(wh_heap_ref heap, void *p, wh_site site) {
     WH_DEVICE_ONLY(wh_dev_free_at_(heap, p, site), void,
@@ -726,6 +730,8 @@ WH_CALL void wh_pool_free_warp(wh_pool_t pool, wh_mask mask, void *p WH_SITE_FRE
 #define wh_pool_malloc(...) wh_pool_malloc(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_pool_malloc_lanes(...) wh_pool_malloc_lanes(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_pool_malloc_warp(...) wh_pool_malloc_warp(__VA_ARGS__, __FILE__, __LINE__)
+#endif
+#if defined(WH_ON_OOM) && !defined(__cplusplus)
 #define wh_malloc_at(...) wh_malloc_at(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 #if WH_HAS_SITES_ && !defined(__cplusplus)

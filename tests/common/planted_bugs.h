@@ -286,7 +286,7 @@ WH_FN int bug_together(const bug_args *a) {
     switch (a->bug) {
     case BUG_overrun_of_warps:
         p = (unsigned char *)wh_malloc_warp(a->heap, WH_FULL_WARP, 200);
-        p[200 + wh_lane_id() % 8] = 1;
+        p[wh_lane_id() < 8 ? 200 + wh_lane_id() : wh_lane_id()] = 1;
         wh_free_warp(a->heap, WH_FULL_WARP, p);
         return 1;
     case BUG_double_free_of_warps:
