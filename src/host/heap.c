@@ -440,8 +440,10 @@ uint64_t wh_heap_handle_bytes(const wh_heap *heap) {
 /* Runs an inspection on the stream, into the heap's scratch memory, and brings the result to the
  * host, where it takes the place of the question. on_stream: waits for the stream alone; else for
  * all work of the device before. */
-static wh_status inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes,
-                         void *stream, int on_stream) {
+typedef wh_status (*inspect_fn)(wh_heap *heap, const void *question, void *out, void *stream);
+
+static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes, void *stream,
+                         int on_stream) {
     wh_device *d = heap->device;
     wh_status s = on_stream ? WH_OK : wh_device_sync(d);
     if (s == WH_OK && heap->scratch == NULL) {
@@ -451,10 +453,6 @@ static wh_status inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64
         s = run(heap, result, heap->scratch, stream);
     }
     return s == WH_OK ? d->ops->copy_out_on(d, result, heap->scratch, bytes, stream) : s;
-}
-
-wh_status whi_heap_inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes) {
-    return inspect(heap, run, result, bytes, NULL, 0);
 }
 
 static wh_status start_stats(wh_heap *heap, const void *question, void *out, void *stream) {
@@ -546,6 +544,28 @@ wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream) {
     }
     return (heap->info->caps & WH_CAP_CHECK) != 0 ? start_check(heap, NULL, report, stream)
                                                   : WH_UNSUPPORTED;
+}
+
+static wh_status start_blocks(wh_heap *heap, const void *question, void *out, void *stream) {
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
+    return heap->ops->check_blocks(&l, heap->handle, out, *(const uint64_t *)question);
+}
+
+wh_status wh_heap_check_blocks(wh_heap *heap, int with_leaks, uint64_t *found) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    if (heap->watch.checked == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "the heap is not checked: create it with the option "
+                                          "tessera.checked");
+    }
+    uint64_t n = with_leaks != 0;
+    const wh_status s = inspect(heap, start_blocks, &n, sizeof n, NULL, 0);
+    if (found != NULL) {
+        *found = s == WH_OK ? n : 0;
+    }
+    return s;
 }
 
 /* --- walk ------------------------------------------------------------------------- */

@@ -57,12 +57,9 @@ static inline int whi_heap_has_source(const wh_heap *h) {
 }
 
 /* records.c. attach: what the options say of checks and records, to a handle that is planned and
- * not in use yet. drop: the boxes, after the last kernel; the room is given back before. inspect:
- * heap.c's, for kernels that tell the host something. */
+ * not in use yet. drop: the boxes, after the last kernel; the room is given back before. */
 wh_status whi_records_attach(wh_heap *h);
 void whi_records_drop(wh_heap *h);
-typedef wh_status (*whi_inspect_fn)(wh_heap *heap, const void *question, void *out, void *stream);
-wh_status whi_heap_inspect(wh_heap *heap, whi_inspect_fn run, void *result, uint64_t bytes);
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's

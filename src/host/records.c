@@ -140,30 +140,6 @@ wh_status wh_heap_record_counts(wh_heap *heap, uint64_t *counts, uint32_t n) {
     return WH_OK;
 }
 
-/* --- the look of the host's ------------------------------------------------------------------- */
-
-static wh_status start_blocks(wh_heap *heap, const void *question, void *out, void *stream) {
-    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
-    return heap->ops->check_blocks(&l, heap->handle, out, *(const uint64_t *)question);
-}
-
-wh_status wh_heap_check_blocks(wh_heap *heap, int with_leaks, uint64_t *found) {
-    if (heap == NULL) {
-        return WH_BAD_ARGUMENT;
-    }
-    whi_forget_error();
-    if (heap->watch.checked == 0) {
-        return whi_refuse(WH_UNSUPPORTED, "the heap is not checked: create it with the option "
-                                          "tessera.checked");
-    }
-    uint64_t n = with_leaks != 0;
-    const wh_status s = whi_heap_inspect(heap, start_blocks, &n, sizeof n);
-    if (found != NULL) {
-        *found = s == WH_OK ? n : 0;
-    }
-    return s;
-}
-
 /* --- text ------------------------------------------------------------------------------------- */
 
 static const struct {

@@ -89,11 +89,39 @@ WH_FN void bug_fill(unsigned char *p, int64_t from, int64_t to) {
     }
 }
 
-/* Of one lane alone: thread 7. The bugs of several lanes are in the kernel. */
-WH_FN void bug_bounds(const bug_args *a) {
-    const size_t large = BUG_LARGE;
+/* Of one lane alone: thread 7. The bugs of several lanes are in the kernel. These are left to
+ * free; NULL: to nobody. */
+WH_FN unsigned char *bug_before(const bug_args *a) {
     unsigned char *p = NULL;
-    int host = 0;
+    switch (a->bug) {
+    case BUG_underrun_by_1:
+        p = bug_malloc(a->heap, 40);
+        bug_fill(p, -1, 40);
+        break;
+    case BUG_underrun_by_16:
+        p = bug_malloc(a->heap, 40);
+        bug_fill(p, -16, 40);
+        break;
+    case BUG_underrun_of_header:
+        p = bug_malloc(a->heap, 40);
+        bug_fill(p, -64, 0);
+        break;
+    case BUG_underrun_of_aligned:
+        p = (unsigned char *)wh_tessera_aligned_at(a->heap, wh_activemask(), 256, 100, WH_TAG(1));
+        bug_fill(p, -100, -99);
+        break;
+    case BUG_underrun_seen_by_host:
+        p = bug_malloc(a->heap, 40);
+        bug_fill(p, -2, 0);
+        return NULL;
+    default:
+        break;
+    }
+    return p;
+}
+
+WH_FN void bug_bounds(const bug_args *a) {
+    unsigned char *p = bug_before(a);
     switch (a->bug) {
     case BUG_overrun_by_1:
         p = bug_malloc(a->heap, 40);
@@ -116,7 +144,7 @@ WH_FN void bug_bounds(const bug_args *a) {
         bug_fill(p, 0, 8000 + 4096);
         break;
     case BUG_overrun_of_run:
-        p = bug_malloc(a->heap, large);
+        p = bug_malloc(a->heap, BUG_LARGE);
         bug_fill(p, BUG_LARGE, BUG_LARGE + 1);
         break;
     case BUG_overrun_of_aligned:
@@ -126,8 +154,7 @@ WH_FN void bug_bounds(const bug_args *a) {
     case BUG_overrun_seen_by_host:
         p = bug_malloc(a->heap, 40);
         bug_fill(p, 41, 42);
-        host = 1;
-        break;
+        return;
     case BUG_overrun_of_calloc:
         p = (unsigned char *)wh_calloc(a->heap, 6, 10);
         bug_fill(p, 59, 61);
@@ -138,33 +165,10 @@ WH_FN void bug_bounds(const bug_args *a) {
         bug_fill(p, 0, 41);
         break;
     }
-    case BUG_underrun_by_1:
-        p = bug_malloc(a->heap, 40);
-        bug_fill(p, -1, 40);
-        break;
-    case BUG_underrun_by_16:
-        p = bug_malloc(a->heap, 40);
-        bug_fill(p, -16, 40);
-        break;
-    case BUG_underrun_of_header:
-        p = bug_malloc(a->heap, 40);
-        bug_fill(p, -64, 0);
-        break;
-    case BUG_underrun_of_aligned:
-        p = (unsigned char *)wh_tessera_aligned_at(a->heap, wh_activemask(), 256, 100, WH_TAG(1));
-        bug_fill(p, -100, -99);
-        break;
-    case BUG_underrun_seen_by_host:
-        p = bug_malloc(a->heap, 40);
-        bug_fill(p, -2, 0);
-        host = 1;
-        break;
     default:
         break;
     }
-    if (!host) {
-        wh_free_at(a->heap, p, WH_TAG(3));
-    }
+    wh_free_at(a->heap, p, WH_TAG(3));
 }
 
 WH_FN void bug_pointers(const bug_args *a) {

@@ -55,9 +55,8 @@
  *
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
  *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
- * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens
- * With #define WH_ALLOC_SAVES there: wh_X_image_of, _image_plan, _live, _adopt at wh_image_shape
- * With #define WH_ALLOC_RECORDS there: wh_X_watch_bytes, _set_watch, _check_blocks at wh_watch
+ * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens; WH_ALLOC_SAVES: wh_X_image_of
+ * and others at wh_image_shape; WH_ALLOC_RECORDS: wh_X_set_watch and others at wh_watch
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H

@@ -178,41 +178,74 @@ WH_FN wh_tessera_event wh_tessera_event_of_(const wh_tessera_core *g, const wh_t
     return e;
 }
 
-/* A zone of a block, or in quarantine the block itself, has been written to. How many such places
- * there are. */
+/* Notes a violation if one of bytes [from, to) of a raw block is not `byte`. How many. */
+WH_FN_SLOW uint32_t wh_tessera_look_between_(const wh_tessera_core *g, const wh_tessera_raw *raw,
+                                             wh_tessera_event e, uint64_t from, uint64_t to,
+                                             uint32_t byte) {
+    const uint64_t bad = wh_tessera_unlike_(g->base + raw->offset, from, to, byte);
+    if (bad == to) {
+        return 0;
+    }
+    e.offset = (int64_t)(bad - raw->front);
+    wh_tessera_violation_(g, e);
+    return 1;
+}
+
+/* Whether zones of a block, or in quarantine the block itself, have been written to: how many such
+ * places there are. */
 WH_FN_SLOW uint32_t wh_tessera_look_over_(const wh_tessera_core *g, const wh_tessera_raw *raw,
                                           wh_site site, uint32_t by_host) {
-    const unsigned char *at = g->base + raw->offset;
     const uint64_t front = raw->front, end = front + raw->size;
     const uint64_t zone = wh_tessera_zone_end_(front, raw->size);
     const int is_live = raw->state == WH_TESSERA_LIVE;
-    const uint64_t words_end = is_live ? end : (end + 7) & ~(uint64_t)7;
-    uint32_t found = 0;
-    WH_NO_UNROLL
-    for (uint32_t part = 0; part < 3; part++) {
-        const uint64_t from = part == 0   ? wh_tessera_zone_start_(front)
-                              : part == 1 ? front
-                                          : words_end;
-        const uint64_t to = part == 0 ? front : part == 1 ? (is_live ? front : words_end) : zone;
-        const uint64_t bad = wh_tessera_unlike_(
-            at, from, to, part == 1 ? WH_TESSERA_FREED_BYTE : WH_TESSERA_ZONE_BYTE);
-        if (bad != to) {
-            const uint32_t kind = part == 0 ? WH_RECORD_UNDERRUN : WH_RECORD_OVERRUN;
-            wh_tessera_event e = wh_tessera_event_of_(
-                g, raw, is_live ? kind : (uint32_t)WH_RECORD_USE_AFTER_FREE, site);
-            e.offset = (int64_t)(bad - front);
-            e.by_host = by_host;
-            wh_tessera_violation_(g, e);
-            found++;
-        }
+    const uint64_t behind = is_live ? end : (end + 7) & ~(uint64_t)7; /* poison is whole words */
+    wh_tessera_event e = wh_tessera_event_of_(g, raw, WH_RECORD_USE_AFTER_FREE, site);
+    e.by_host = by_host;
+    e.kind = is_live ? (uint32_t)WH_RECORD_UNDERRUN : e.kind;
+    uint32_t found = wh_tessera_look_between_(g, raw, e, wh_tessera_zone_start_(front), front,
+                                              WH_TESSERA_ZONE_BYTE);
+    if (!is_live) {
+        found += wh_tessera_look_between_(g, raw, e, front, behind, WH_TESSERA_FREED_BYTE);
     }
-    return found;
+    e.kind = is_live ? (uint32_t)WH_RECORD_OVERRUN : e.kind;
+    return found + wh_tessera_look_between_(g, raw, e, behind, zone, WH_TESSERA_ZONE_BYTE);
 }
 
 /* --- back to the plain heap ------------------------------------------------------------------ */
 
-/* A raw block goes back to the plain heap: in tessera.h, with what free does. */
-WH_FN_SLOW void wh_tessera_raw_free_(const wh_tessera_core *g, uint64_t offset);
+/* A raw block goes back to the plain heap: what wh_tessera_free_ does for a lane alone. */
+WH_FN_SLOW void wh_tessera_raw_free_(const wh_tessera_core *g, uint64_t offset) {
+    const uint32_t shard = wh_tessera_my_shard_(g->watch->plain);
+    const uint32_t chunk = (uint32_t)(offset >> g->chunk_log2);
+    const uint64_t tag = wh_load_u64_relaxed(wh_tessera_tag_at_(*g, chunk));
+    if (wh_tessera_kind(tag) != WH_TESSERA_SLAB) {
+        wh_tessera_free_chunks_(g, shard, offset);
+        return;
+    }
+    const uint32_t c = wh_tessera_tag_class(tag), slab = chunk - wh_tessera_tag_at(tag);
+    const uint64_t size = wh_tessera_header_of_(g)->classes[c].slot_size;
+    const uint32_t slot = (uint32_t)((offset - ((uint64_t)slab << g->chunk_log2)) / size);
+    const uint32_t i = slot / WH_TESSERA_WORD_SLOTS;
+    const uint64_t bits = (uint64_t)1 << slot % WH_TESSERA_WORD_SLOTS;
+    uint64_t *const at = wh_tessera_words_of_(*g, slab) + i;
+    wh_tessera_shard *const own = wh_tessera_shard_at_(*g, shard);
+    const uint64_t old = wh_fetch_or_u64_acq_rel(at, bits | wh_tessera_word_of(c)); /* P1, P7, P9 */
+    if (!wh_tessera_freed_well_(own, at, tag, old, bits, 0)) {
+        return;
+    }
+    if ((g->tracks & WH_TESSERA_COUNTS) != 0) {
+        wh_tessera_count_frees_(g, size);
+    }
+    if (wh_tessera_is_empty_(*g, tag, i, old, bits)) {
+        wh_tessera_freed_(g, shard, slab, tag, i, old, bits);
+    } else if (wh_tessera_is_unlisted_(*g, c, slab)) {
+        wh_tessera_add_partial_(*g, c, slab);
+    }
+    wh_tessera_hint_(&own->cursors[c], (slab + i) * 0x9e3779b9u, slab, i);
+    if (c >= WH_TESSERA_SMALL) {
+        wh_add_u32_relaxed(&own->events, 1); /* X2 */
+    }
+}
 
 /* A block leaves quarantine: a lane's that has taken it out, or that has freed it and kept it. */
 WH_FN_SLOW void wh_tessera_let_go_(const wh_tessera_core *g, uint64_t offset, wh_site site) {

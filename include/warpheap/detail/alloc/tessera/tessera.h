@@ -47,11 +47,6 @@
 
 #include "warpheap/detail/simt/begin.h"
 
-WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
-    const uint32_t shard = wh_sm_id() * h.shard_scale >> 16;
-    return shard < h.last_shard ? shard : h.last_shard;
-}
-
 #define WH_TESSERA_TOLD 2u /* way.more: the caller says where a failure happens, and notes it */
 
 /* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
@@ -264,22 +259,6 @@ WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, siz
     return wh_tessera_aligned_at(h, mask, align, n, 0);
 }
 
-/* What a lane's group has given back is no slab's, or was free before. */
-WH_FN int wh_tessera_freed_well_(wh_tessera_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
-                                 uint64_t bits, uint32_t twice) {
-    const uint32_t of = wh_tessera_word_class1(old);
-    const int is_slab = of == 0 || of == wh_tessera_tag_class(tag) + 1;
-    const uint64_t bad = is_slab ? bits & old : bits;
-    if (bad == 0 && twice == 0) {
-        return 1;
-    }
-    wh_tessera_bad_free_(own, twice + wh_popc64(bad));
-    if (!is_slab && !wh_tessera_is_gone(old)) { /* nobody takes slots of one that is */
-        (void)wh_fetch_and_u64_relaxed(at, ~bits);
-    }
-    return is_slab && (bits & ~old) != 0;
-}
-
 /* The lanes of a full warp in groups of one word, and the groups' bits, as wh_group_in_words; if
  * they have slots of one slab in the order of the lanes, as they mostly do, by two shuffles and a
  * vote. */
@@ -303,10 +282,8 @@ WH_FN wh_group wh_tessera_group_(uint32_t slab, uint32_t slot, uint32_t word, ui
 }
 
 /* together: a constant; all lanes of the warp call, in groups of one word. Else each lane for
- * itself. of_class: the class that p has to be of; ANY_CLASS, a constant: any, or a run. is_raw: a
- * constant; checked.h frees a raw block. */
-WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, void *p,
-                            int is_raw) {
+ * itself. of_class: the class that p has to be of; ANY_CLASS, a constant: any, or a run. */
+WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, void *p) {
     const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
     const int inside = offset < h.bytes; /* not so for NULL */
     const uint32_t chunk = inside ? (uint32_t)(offset >> h.chunk_log2) : 0;
@@ -366,25 +343,18 @@ WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, v
                 }
             }
         }
-    } else if (is_raw) {
-        wh_tessera_free_chunks_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h), offset);
     } else if (p != NULL) { /* no run is of a small class: an offset that none has */
         wh_tessera_free_run_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h),
                              of_class < WH_TESSERA_SMALL ? UINT64_MAX : offset);
     }
 }
 
-/* Declared in checked.h: a raw block goes back to the plain heap. */
-WH_FN_SLOW void wh_tessera_raw_free_(const wh_tessera_core *g, uint64_t offset) {
-    wh_tessera_free_(g->watch->plain, 0, WH_TESSERA_ANY_CLASS, g->base + offset, 1);
-}
-
 WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
     if (mask == WH_FULL_WARP) {
-        wh_tessera_free_(h, 1, WH_TESSERA_ANY_CLASS, p, 0);
+        wh_tessera_free_(h, 1, WH_TESSERA_ANY_CLASS, p);
     } else {
-        wh_tessera_free_(h, 0, WH_TESSERA_ANY_CLASS, p, 0);
+        wh_tessera_free_(h, 0, WH_TESSERA_ANY_CLASS, p);
     }
 }
 
@@ -497,9 +467,9 @@ WH_FN void *wh_tessera_pool_malloc(wh_tessera_ref h, wh_mask mask, wh_mask wanti
 WH_FN void wh_tessera_pool_free(wh_tessera_ref h, wh_mask mask, wh_tessera_pool pool, void *p) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
     if (mask == WH_FULL_WARP) {
-        wh_tessera_free_(h, 1, pool.c, p, 0);
+        wh_tessera_free_(h, 1, pool.c, p);
     } else {
-        wh_tessera_free_(h, 0, pool.c, p, 0);
+        wh_tessera_free_(h, 0, pool.c, p);
     }
 }
 
