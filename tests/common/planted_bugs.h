@@ -420,7 +420,7 @@ static int bug_run(wh_device *device, uint32_t bug) {
     a.p = (unsigned char **)room;
     a.seen = (uint32_t *)(void *)(a.p + BUG_THREADS);
     a.other = (unsigned char *)(a.seen + 4);
-    const wh_launch l = {device, 1, BUG_THREADS, NULL};
+    const wh_launch l = wh_grid(device, 1, BUG_THREADS);
     for (; a.phase < row->phases && s == WH_OK; a.phase++) {
         s = bug_kernel(&l, &a);
         s = s == WH_OK && a.phase == 0 && (row->looks & 8) != 0 ? wh_heap_reset(heap) : s;
