@@ -6,7 +6,8 @@ is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
-docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md likewise.
+docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md and
+docs/CHECKED.md likewise.
 
     readme.py SOURCE_DIR
 """
@@ -37,6 +38,7 @@ def snippets(root):
                                  ("docs/CUDA.md", r"docs \w+", "docs"),
                                  ("docs/MEMORY.md", r"memory \w+", "memory"),
                                  ("docs/GAUGE.md", r"gauge \w+", "gauge"),
+                                 ("docs/CHECKED.md", r"checked \w+", "checked"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)

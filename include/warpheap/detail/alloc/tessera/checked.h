@@ -394,7 +394,7 @@ WH_FN_LINKED_FREE(void, wh_tessera_checked_free_,
 /* --- malloc ---------------------------------------------------------------------------------- */
 
 /* A raw block for the calling lane; NULL, or LATE. */
-WH_FN_SLOW void *wh_tessera_raw_malloc_(const wh_tessera_core *g, uint32_t shard, uint64_t n,
+WH_FN void *wh_tessera_raw_malloc_(const wh_tessera_core *g, uint32_t shard, uint64_t n,
                                         uint64_t align) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t size = align > WH_TESSERA_ZONE && n <= chunk
@@ -418,7 +418,7 @@ WH_FN_SLOW void *wh_tessera_raw_malloc_(const wh_tessera_core *g, uint32_t shard
 }
 
 /* The same, after all that is in quarantine has come back. R3 */
-WH_FN_SLOW void *wh_tessera_raw_malloc_or_shrink_(const wh_tessera_core *g, uint32_t shard,
+WH_FN void *wh_tessera_raw_malloc_or_shrink_(const wh_tessera_core *g, uint32_t shard,
                                                   uint64_t n, uint64_t align, wh_site site) {
     wh_tessera_watch *w = g->watch;
     void *p = NULL;
