@@ -25,13 +25,15 @@ static wh_status round_of(whi_bench_plan *p, way *w, uint32_t what, int timed) {
     whi_bench_series warm;
     wh_bench_counts seen;
     memset(&warm, 0, sizeof warm);
+    whi_bench_series *mallocs = timed ? &w->mallocs : &warm;
+    whi_bench_series *frees = timed ? &w->frees : &warm;
     p->call.handle = w->handle;
-    WHI_BENCH_TRY(whi_bench_time(p, w->malloc_single, p->call.n, timed ? &w->mallocs : &warm));
+    WHI_BENCH_TRY(whi_bench_time(p, w->malloc_single, p->call.n, mallocs));
     WHI_BENCH_TRY(whi_bench_verify(p, what, &seen));
-    w->mallocs.failed += seen.failed;
-    w->mallocs.bad += seen.bad;
+    mallocs->failed += seen.failed;
+    mallocs->bad += seen.bad;
     whi_bench_count(p, &seen, 0);
-    return p->broken ? WH_OK : whi_bench_time(p, w->free_all, p->call.n, timed ? &w->frees : &warm);
+    return p->broken ? WH_OK : whi_bench_time(p, w->free_all, p->call.n, frees);
 }
 
 /* Times over those of the plain heap. */

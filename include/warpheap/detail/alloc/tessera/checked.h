@@ -3,8 +3,7 @@
  *
  * A checked heap is a layer over the plain one, whose block, here *raw* block, has room for more:
  *
- *   raw block | header 48 | zone, 16 or more | the user's block | zone, 16 to 31 | rest, untouched
- * |
+ *   raw block | header 48 | zone, 16 or more | the user's block | zone, 16 to 31 | rest |
  *
  * Zones have one byte over and over. The user's block lies at `front`, 64 or the alignment. A free
  * marks and poisons the block, and puts it in quarantine. Its raw block goes back to the plain heap
@@ -22,34 +21,38 @@
  *          has freed. All is in reach of the user's mistakes: nothing is believed without its check
  *          word, which the address and the epoch are part of. `epoch` changes with each reset
  * slots    the quarantine's ring: 1 + offset of a raw block, or 0; exchange alone
- * tail     slots that have been given: fetch_add, relaxed. head: cas, relaxed: those below have
- *          been emptied, or the next round does. held: raw bytes that are on their way into a slot,
- *          in one, or on their way out: add before, sub, release, when the plain heap has them
+ * tail     slots that have been given: fetch_add, relaxed. head: those below have been emptied, or
+ *          their lanes are about to: fetch_add, relaxed, and fetch_max by who is a round ahead. It
+ *          may go beyond tail
+ * held     raw bytes that are in slots, or on their way in: add, relaxed, before; sub, release,
+ *          behind the add to `leaving`
+ * leaving  raw bytes on their way out: add, relaxed; sub, release, when the plain heap has them
  * events   blocks that the plain heap has got back: add, release
  *
  * R1       a block is freed by the lane whose cas takes its state from LIVE to FREED, and nobody
  *          else: of frees at once all but one are violations
  * R2       a block that is in a slot is taken out by one exchange, which also empties or refills
- *          the slot: so it is let go once. No block is in a slot that `head` has passed, but for a
- *          moment: who emptied that slot had passed it before, and the lane that then puts a block
- *          in looks at head behind that
+ *          the slot: so it is let go once. No block of a number that head has passed stays in its
+ *          slot: the lane that passed it, or that has the slot's next number and raises head first,
+ *          exchanges the slot behind that. If its exchange comes before the block is put in, the
+ *          lane that puts it in sees head (P14), and takes the block back
  * R3       NULL only after a search of the plain heap behind a moment at which the quarantine held
- *          nothing, or all that it held had come back during the call and others took it
+ *          nothing (held, then leaving: loads, acquire), and during which nothing came back from it
  *
  * P14      header, zones and poison, then the exchange into a slot, acq_rel -> the exchange that
  *          takes the block out, acq_rel: who lets it go sees what the free has written. Likewise
- *          head, by cas, then the exchange that empties a slot -> the one that fills it again (R2)
+ *          head is raised, then a slot is exchanged -> its next exchange, then head is read (R2)
  * P15      malloc: header and zones, then a fence -> free: a fence, then the header. The pointer
  *          may have come by a relaxed store. A free that does not see the header would call the
  *          block stale
  * P16      alloc/record.h
  *
- * Progress free: lock-free: each turn of its loop lets a block go, or another lane has. malloc of a
- *          full heap: each turn has let blocks go or waits for a lane that does, which waits for
- *          nobody
- * Cost     malloc: that of the plain heap for one lane, and a store for each 8 bytes; free: 2
- *          loads for the tag and slot, and a load for each 8 bytes of zones, a store for each 8
- *          bytes of the block, 4 atomics; then the same once more for a block that is let go
+ * Progress free: wait-free but for the plain heap's part: each turn of its loop passes a slot, down
+ *          to its share or to the end. malloc of a full heap: each turn has let blocks go, or waits
+ *          for a lane that does, which waits for nobody
+ * Cost     malloc: that of the plain heap for one lane, and a store for each 8 bytes. free: 8
+ *          loads for the header and its place, a load for each 8 bytes of zones, a store for each 8
+ *          bytes of the block, 5 atomics; then about the same for a block that is let go
  * Check    tests/unit/checked.c, tests/fault/checked, tests/stress with checked=1
  */
 #ifndef WH_ALLOC_TESSERA_CHECKED_H
@@ -247,10 +250,16 @@ WH_FN_SLOW void wh_tessera_raw_free_(const wh_tessera_core *g, uint64_t offset) 
     }
 }
 
-/* A block leaves quarantine: a lane's that has taken it out, or that has freed it and kept it. */
-WH_FN_SLOW void wh_tessera_let_go_(const wh_tessera_core *g, uint64_t offset, wh_site site) {
+/* A block leaves quarantine, by the lane that has taken it out of a slot (was_held), or one that
+ * has freed it and does not put it there. Returns its raw bytes. */
+WH_FN_SLOW uint64_t wh_tessera_let_go_(const wh_tessera_core *g, uint64_t offset, wh_site site,
+                                       int was_held) {
     wh_tessera_watch *w = g->watch;
     const wh_tessera_raw raw = wh_tessera_read_raw_(g, offset);
+    wh_add_u64_relaxed(&w->leaving, raw.bytes); /* R3 */
+    if (was_held) {
+        wh_add_u64_release(&w->held, 0 - raw.bytes); /* R3 */
+    }
     if (raw.state == WH_TESSERA_FREED) {
         (void)wh_tessera_look_over_(g, &raw, site, 0);
     } else { /* it was, when it came in */
@@ -261,8 +270,9 @@ WH_FN_SLOW void wh_tessera_let_go_(const wh_tessera_core *g, uint64_t offset, wh
     }
     wh_store_u64_relaxed(&wh_tessera_guard_(g, offset)->state, raw.key + WH_TESSERA_LET_GO);
     wh_tessera_raw_free_(g, offset);
-    wh_add_u64_release(&w->events, 1);           /* R3 */
-    wh_add_u64_release(&w->held, 0 - raw.bytes); /* R3 */
+    wh_add_u64_release(&w->events, 1);              /* R3 */
+    wh_add_u64_release(&w->leaving, 0 - raw.bytes); /* R3 */
+    return raw.bytes;
 }
 
 /* --- quarantine ------------------------------------------------------------------------------ */
@@ -272,38 +282,18 @@ WH_FN uint64_t *wh_tessera_quarantine_slot_(wh_tessera_watch *w, uint64_t number
     return &slots[number & (w->n_entries - 1)];
 }
 
-/* Takes out the oldest block: 1 + its offset. 0: there was none in that place. *more: whether there
- * are other places to look at. */
-WH_FN uint64_t wh_tessera_oldest_(wh_tessera_watch *w, int *more) {
-    uint64_t head = wh_load_u64_relaxed(&w->head);
-    WH_NO_UNROLL
-    for (;;) {
-        const uint64_t tail = wh_load_u64_relaxed(&w->tail);
-        const uint64_t first = tail - head > w->n_entries ? tail - w->n_entries : head;
-        *more = (int64_t)(tail - head) > 0;
-        if (!*more) {
-            return 0;
-        }
-        const uint64_t seen = wh_cas_u64_relaxed(&w->head, head, first + 1);
-        if (seen == head) {
-            return WH_PLANT_ORDER(tessera_p14_oldest, wh_exchange_u64,
-                                  acq_rel)(wh_tessera_quarantine_slot_(w, first), 0); /* R2, P14 */
-        }
-        head = seen;
-    }
-}
-
-/* Lets blocks go until the quarantine holds no more than `most` bytes, or what it holds is on its
- * way. */
-WH_FN_SLOW void wh_tessera_shrink_(const wh_tessera_core *g, uint64_t most, wh_site site) {
+/* Lets the oldest blocks go, of `bytes` raw bytes together or more, if there are so many that are
+ * not on their way. */
+WH_FN_SLOW void wh_tessera_shrink_(const wh_tessera_core *g, uint64_t bytes, wh_site site) {
     wh_tessera_watch *w = g->watch;
-    int more = 1;
     WH_NO_UNROLL
-    while (more && wh_load_u64_relaxed(&w->held) > most) {
-        const uint64_t entry = wh_tessera_oldest_(w, &more);
-        if (entry != 0) {
-            wh_tessera_let_go_(g, entry - 1, site);
-        }
+    while (bytes != 0 &&
+           (int64_t)(wh_load_u64_relaxed(&w->tail) - wh_load_u64_relaxed(&w->head)) > 0) {
+        const uint64_t number = wh_fetch_add_u64_relaxed(&w->head, 1);
+        const uint64_t entry = WH_PLANT_ORDER(tessera_p14_oldest, wh_exchange_u64, acq_rel)(
+            wh_tessera_quarantine_slot_(w, number), 0); /* R2, P14 */
+        const uint64_t gone = entry != 0 ? wh_tessera_let_go_(g, entry - 1, site, 1) : 0;
+        bytes -= gone < bytes ? gone : bytes;
     }
 }
 
@@ -312,27 +302,35 @@ WH_FN uint64_t wh_tessera_put_in_(uint64_t *slot, uint64_t entry) {
     return WH_PLANT_ORDER(tessera_p14_keep, wh_exchange_u64, acq_rel)(slot, entry); /* R2, P14 */
 }
 
-/* A block that the lane has freed. */
+/* A block that the lane has freed. It lets as much go as it brings too much: lanes that come
+ * together do not empty the quarantine. */
 WH_FN void wh_tessera_keep_freed_(const wh_tessera_core *g, const wh_tessera_raw *raw,
                                   wh_site site) {
     wh_tessera_watch *w = g->watch;
-    wh_add_u64_relaxed(&w->held, raw->bytes);
-    uint64_t out = raw->offset + 1, passed = 0;
-    if (raw->bytes <= w->quarantine_bytes) {
-        const uint64_t number = wh_fetch_add_u64_relaxed(&w->tail, 1);
-        uint64_t *slot = wh_tessera_quarantine_slot_(w, number);
-        out = wh_tessera_put_in_(slot, out);
-        if (WH_PLANT(tessera_r2, (int64_t)(wh_load_u64_relaxed(&w->head) - number) > 0, 0)) {
-            passed = wh_tessera_put_in_(slot, 0); /* R2 */
-        }
+    const uint64_t most = w->quarantine_bytes;
+    if (raw->bytes > most) {
+        (void)wh_tessera_let_go_(g, raw->offset, site, 0);
+        return;
     }
-    if (out != 0) {
-        wh_tessera_let_go_(g, out - 1, site);
+    const uint64_t held = wh_fetch_add_u64_relaxed(&w->held, raw->bytes) + raw->bytes;
+    const uint64_t number = wh_fetch_add_u64_relaxed(&w->tail, 1), n = w->n_entries;
+    uint64_t *slot = wh_tessera_quarantine_slot_(w, number);
+    uint64_t over = held > most ? held - most : 0;
+    over = over < raw->bytes ? over : raw->bytes;
+    if (number >= n && (int64_t)(number - n - wh_load_u64_relaxed(&w->head)) >= 0) {
+        (void)wh_fetch_max_u64_relaxed(&w->head, number - n + 1); /* R2 */
     }
-    if (passed != 0) {
-        wh_tessera_let_go_(g, passed - 1, site);
+    uint64_t out[2];
+    out[0] = wh_tessera_put_in_(slot, raw->offset + 1);
+    out[1] = WH_PLANT(tessera_r2, (int64_t)(wh_load_u64_relaxed(&w->head) - number) > 0, 0)
+                 ? wh_tessera_put_in_(slot, 0) /* R2 */
+                 : 0;
+    WH_NO_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t gone = out[i] != 0 ? wh_tessera_let_go_(g, out[i] - 1, site, 1) : 0;
+        over -= gone < over ? gone : over;
     }
-    wh_tessera_shrink_(g, w->quarantine_bytes, site);
+    wh_tessera_shrink_(g, over, site);
 }
 
 /* --- free ------------------------------------------------------------------------------------ */
@@ -395,7 +393,7 @@ WH_FN_LINKED_FREE(void, wh_tessera_checked_free_,
 
 /* A raw block for the calling lane; NULL, or LATE. */
 WH_FN void *wh_tessera_raw_malloc_(const wh_tessera_core *g, uint32_t shard, uint64_t n,
-                                        uint64_t align) {
+                                   uint64_t align) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
     const uint64_t size = align > WH_TESSERA_ZONE && n <= chunk
                               ? (uint64_t)1 << wh_log2_ceil(n) /* a slot lies at a multiple of it */
@@ -418,20 +416,21 @@ WH_FN void *wh_tessera_raw_malloc_(const wh_tessera_core *g, uint32_t shard, uin
 }
 
 /* The same, after all that is in quarantine has come back. R3 */
-WH_FN void *wh_tessera_raw_malloc_or_shrink_(const wh_tessera_core *g, uint32_t shard,
-                                                  uint64_t n, uint64_t align, wh_site site) {
+WH_FN void *wh_tessera_raw_malloc_or_shrink_(const wh_tessera_core *g, uint32_t shard, uint64_t n,
+                                             uint64_t align, wh_site site) {
     wh_tessera_watch *w = g->watch;
     void *p = NULL;
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
-        const uint64_t held = wh_load_u64_acquire(&w->held);     /* R3 */
-        const uint64_t events = wh_load_u64_acquire(&w->events); /* R3 */
+        const uint64_t held = wh_load_u64_acquire(&w->held);       /* R3 */
+        const uint64_t leaving = wh_load_u64_acquire(&w->leaving); /* R3 */
+        const uint64_t events = wh_load_u64_acquire(&w->events);   /* R3 */
         p = wh_tessera_raw_malloc_(g, shard, n, align);
-        if (!wh_tessera_is_none_(p) || (WH_PLANT(tessera_r3_empty, held == 0, 1) &&
+        if (!wh_tessera_is_none_(p) || (WH_PLANT(tessera_r3_empty, held == 0 && leaving == 0, 1) &&
                                         wh_load_u64_relaxed(&w->events) == events)) {
             return p;
         }
-        wh_tessera_shrink_(g, 0, site);
+        wh_tessera_shrink_(g, UINT64_MAX, site);
         wh_backoff(attempt);
     }
 }

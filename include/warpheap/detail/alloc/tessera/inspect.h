@@ -147,7 +147,7 @@ WH_FN void wh_tessera_init_watch_(wh_tessera_watch *w, uint64_t i, uint64_t n) {
         slots[k] = 0;
     }
     if (i == 0) {
-        w->tail = w->head = w->held = w->events = 0;
+        w->tail = w->head = w->held = w->leaving = w->events = 0;
         w->epoch = wh_tessera_mix_(w->epoch + 1, wh_time_ns());
     }
 }

@@ -169,8 +169,9 @@ struct wh_tessera_watch {
     WH_ALIGNAS(64) uint64_t tail;
     WH_ALIGNAS(64) uint64_t head;
     WH_ALIGNAS(64) uint64_t held;
+    uint64_t leaving;
     uint64_t events;
-    uint64_t padding[6];
+    uint64_t padding[5];
 };
 
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
@@ -545,7 +546,7 @@ static inline uint64_t wh_tessera_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_watch, field),
         sizeof(wh_tessera_watch),
         WH_F_(violations) WH_F_(failures) WH_F_(quarantine_bytes) WH_F_(n_entries) WH_F_(traps)
-        WH_F_(plain) WH_F_(epoch) WH_F_(tail) WH_F_(head) WH_F_(held) WH_F_(events)
+        WH_F_(plain) WH_F_(epoch) WH_F_(tail) WH_F_(head) WH_F_(held) WH_F_(leaving) WH_F_(events)
 #undef WH_F_
         sizeof(wh_record_row), sizeof(wh_record_box), WH_RECORD_KINDS, WH_TESSERA_CHECKED,
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
