@@ -228,7 +228,7 @@ typedef struct wh_watch {
     wh_record_box *violations, *failures; /* the host's, from here on */
     void *room;                           /* device memory */
     uint64_t image_bytes;                 /* filled in: what the room begins with */
-    unsigned char image[1024];
+    uint64_t image[128];
 } wh_watch;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */

@@ -166,12 +166,15 @@ struct wh_tessera_watch {
     uint32_t traps;
     wh_tessera_ref plain; /* the handle of the heap as if it were not checked */
     uint64_t epoch;
-    WH_ALIGNAS(64) uint64_t tail;
-    WH_ALIGNAS(64) uint64_t head;
-    WH_ALIGNAS(64) uint64_t held;
+    uint64_t padding[8]; /* these on lines of their own */
+    uint64_t tail;
+    uint64_t padding_of_tail[7];
+    uint64_t head;
+    uint64_t padding_of_head[7];
+    uint64_t held;
     uint64_t leaving;
     uint64_t events;
-    uint64_t padding[5];
+    uint64_t padding_of_held[5];
 };
 
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
