@@ -21,6 +21,8 @@
     X("init", whi_bench_case_init, 0, "create and reset a heap")                                  \
     X("reserve", whi_bench_case_reserve, 0, "a heap in reserved addresses: extend and trim")      \
     X("gauge", whi_bench_case_gauge, 1, "malloc and free while a gauge of the heap is read")      \
+    X("checked", whi_bench_case_checked, 0,                                                       \
+      "malloc and free of a checked heap, and of a plain one")                                    \
     X("utilization", whi_bench_case_utilization, 1, "fill a heap until malloc returns NULL")      \
     X("range", whi_bench_case_range, 1, "address range of a cold round over the bytes requested") \
     X("full", whi_bench_case_full, 1, "malloc and free in a heap that is 50, 90, 99 % full")      \

@@ -172,6 +172,12 @@ typedef struct wh_bench_arena_kernels {
     wh_bench_launcher floor_close; /* reads what close reads of a lane's */
 } wh_bench_arena_kernels;
 
+/* malloc_single and free_all for checked heaps, whose handles other kernels do not get. */
+typedef struct wh_bench_checked_kernels {
+    wh_status (*bind)(const wh_heap *heap, wh_bench_handle *handle);
+    wh_bench_launcher malloc_single, free_all;
+} wh_bench_checked_kernels;
+
 /* The timed kernels once more, in a form of their own: without launch bounds. */
 typedef struct wh_bench_plain_kernels {
     wh_bench_launcher malloc_single, malloc_mixed, malloc_warp, free_all, free_warp, churn;
@@ -198,6 +204,7 @@ typedef struct wh_bench_register_kernels {
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
 const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
 const wh_bench_heaps_kernels *wh_bench_heaps_find(const char *allocator, wh_target target);
+const wh_bench_checked_kernels *wh_bench_checked_find(const char *allocator, wh_target target);
 const wh_bench_arena_kernels *wh_bench_arena_find(const char *allocator, wh_target target);
 const wh_bench_plain_kernels *wh_bench_plain_find(const char *allocator, wh_target target);
 const wh_bench_register_kernels *wh_bench_registers_find(const char *allocator, wh_target target);

@@ -10,6 +10,7 @@ WH_TABLES(wh_bench_ledger_kernels, wh_bench_ledger_find)
 WH_TABLES(wh_bench_heaps_kernels, wh_bench_heaps_find)
 WH_TABLES_OF(wh_bench_arena_kernels, wh_bench_arena_find,
              WH_CAP_FREE | WH_CAP_DISJOINT | WH_CAP_ANY_SIZE)
+WH_TABLES_OF(wh_bench_checked_kernels, wh_bench_checked_find, WH_CAP_RESERVE)
 WH_TABLES(wh_bench_plain_kernels, wh_bench_plain_find)
 WH_TABLES(wh_bench_register_kernels, wh_bench_registers_find)
 WH_TABLES(wh_paper_kernels, wh_paper_kernels_find)

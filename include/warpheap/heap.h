@@ -270,6 +270,7 @@ typedef struct wh_handle_kind {
     uint64_t layout;       /* hash of the allocator's structures; 0: not compared */
     uint32_t version;      /* WH_VERSION of the headers that the kernels were compiled with */
     wh_target target;      /* what the kernels run on; WH_TARGET_ANY: not known here */
+    uint64_t checks;       /* 1: they can use a checked heap (docs/CHECKED.md). May be missing */
 } wh_handle_kind;
 
 /* Copies the handle out for such kernels. WRONG_ALLOCATOR, WRONG_TARGET (heap and kernels are not

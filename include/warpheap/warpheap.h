@@ -47,6 +47,9 @@
  * share templates or inline functions with such calls define the same word, or none: the linker
  * keeps one of each.
  *
+ * Which call freed twice, overran its block or found the heap full: docs/CHECKED.md. A file that
+ * defines WH_SITES as 1 before it includes this header tells the heap file and line of each call.
+ *
  * A lane that allocates for others: `if (lane == leader) p = wh_malloc(...)` and then a
  * __shfl_sync or __syncwarp of leader and others is right, but with ptxas 13.0 for sm_90
  * it can hang if their mask is not the whole warp, and so can any such branch with a
@@ -57,6 +60,7 @@
 #define WH_WARPHEAP_H
 
 #include "warpheap/detail/alloc/list.h"
+#include "warpheap/detail/alloc/record.h"
 #include "warpheap/heap.h"
 #include "warpheap/simt.h"
 
@@ -107,17 +111,48 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_ref *handle)
 #define WH_ON_OOM(event) wh_trap_oom(event)
 #endif
 
+#ifdef WH_SITES
+#define WH_HAS_SITES_ WH_SITES
+#else
+#define WH_HAS_SITES_ 0
+#endif
+
 /* WH_SITE_: parameters behind the others of a call, which say where it stands; C++ fills them
- * in by itself, for C the calls are macros (end of this file). WH_SITE_ARGS_ passes them on.
- * WH_TELL_OOM_(p, bytes, call): p; if it is NULL and bytes are not 0, that is told. _ONCE_: by
+ * in by itself, for C the calls are macros (end of this file). WH_SITE_FREE_: those of calls that
+ * free, WH_SITE_OOM_: for events alone. WH_SITE_ARGS_ passes them on. */
+#ifdef __cplusplus
+#define WH_SITE_SOME_ , const char *wh_file = __builtin_FILE(), uint32_t wh_line = __builtin_LINE()
+#else
+#define WH_SITE_SOME_ , const char *wh_file, uint32_t wh_line
+#endif
+#if WH_HAS_SITES_ || defined(WH_ON_OOM)
+#define WH_SITE_ WH_SITE_SOME_
+#define WH_SITE_ARGS_ , wh_file, wh_line
+#else
+#define WH_SITE_
+#define WH_SITE_ARGS_
+#endif
+/* WH_AT_: the same for functions of ours, in one: the record's site. WH_AT_HERE_: what a call
+ * gives them, WH_AT_ARG_: what they give each other. */
+#if WH_HAS_SITES_
+#define WH_SITE_FREE_ WH_SITE_SOME_
+#define WH_SITE_FREE_ARGS_ , wh_file, wh_line
+#define WH_AT_ , wh_site at
+#define WH_AT_ARG_ , at
+#define WH_AT_HERE_ , wh_site_of(wh_file, wh_line)
+#else
+#define WH_SITE_FREE_
+#define WH_SITE_FREE_ARGS_
+#define WH_AT_
+#define WH_AT_ARG_
+#define WH_AT_HERE_
+#endif
+
+/* WH_TELL_OOM_(p, bytes, call): p; if it is NULL and bytes are not 0, that is told. _ONCE_: by
  * those lanes alone for which teller holds. */
 #ifdef WH_ON_OOM
-#ifdef __cplusplus
-#define WH_SITE_ , const char *wh_file = __builtin_FILE(), uint32_t wh_line = __builtin_LINE()
-#else
-#define WH_SITE_ , const char *wh_file, uint32_t wh_line
-#endif
-#define WH_SITE_ARGS_ , wh_file, wh_line
+#define WH_SITE_OOM_ WH_SITE_SOME_
+#define WH_SITE_OOM_ARGS_ , wh_file, wh_line
 #define WH_TELL_OOM_(p, bytes, call) wh_tell_oom_(p, bytes, call, wh_file, wh_line)
 #define WH_TELL_OOM_ONCE_(p, bytes, call, teller) \
     wh_tell_oom_(p, (teller) ? (bytes) : 0, call, wh_file, wh_line)
@@ -135,10 +170,32 @@ WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *fi
     return p;
 }
 #else
-#define WH_SITE_
-#define WH_SITE_ARGS_
+#define WH_SITE_OOM_
+#define WH_SITE_OOM_ARGS_
 #define WH_TELL_OOM_(p, bytes, call) (p)
 #define WH_TELL_OOM_ONCE_(p, bytes, call, teller) (p)
+#endif
+
+/* The allocator's calls, with a site for those that keep one. */
+#define WH_HAS_SITES_HERE_(allocator) WH_HAS_SITES(allocator)
+#if WH_HAS_SITES_HERE_(WH_ALLOCATOR)
+#define wh_get_at_ WH_OF_(malloc_at)
+#define wh_give_at_ WH_OF_(free_at)
+#define wh_get_aligned_at_ WH_OF_(aligned_at)
+#else
+#define wh_get_at_(heap, mask, n, site) ((void)(site), WH_OF_(malloc)(heap, mask, n))
+#define wh_give_at_(heap, mask, p, site) ((void)(site), WH_OF_(free)(heap, mask, p))
+#define wh_get_aligned_at_(heap, mask, align, n, site) \
+    ((void)(site), WH_OF_(aligned)(heap, mask, align, n))
+#endif
+#if WH_HAS_SITES_
+#define WH_GET_(heap, mask, n) wh_get_at_(heap, mask, n, at)
+#define WH_GIVE_(heap, mask, p) wh_give_at_(heap, mask, p, at)
+#define WH_GET_ALIGNED_(heap, mask, align, n) wh_get_aligned_at_(heap, mask, align, n, at)
+#else
+#define WH_GET_ WH_OF_(malloc)
+#define WH_GIVE_ WH_OF_(free)
+#define WH_GET_ALIGNED_ WH_OF_(aligned)
 #endif
 
 /* What wh_last_error_text says of a call that ran on the host. */
@@ -147,24 +204,27 @@ WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *fi
 
 /* --- one block for each lane ----------------------------------------------------- */
 
-WH_FN void *wh_dev_malloc_(wh_heap_ref heap, size_t n) {
+WH_FN void *wh_dev_malloc_(wh_heap_ref heap, size_t n WH_AT_) {
     const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
-        return WH_OF_(malloc)(heap, 0, n);
+        return WH_GET_(heap, 0, n);
     }
-    return WH_OF_(malloc)(heap, mask, n);
+    return WH_GET_(heap, mask, n);
 }
-WH_FN void wh_dev_free_lanes_(wh_heap_ref heap, wh_mask mask, void *p) {
-    WH_OF_(free)(heap, mask, p);
+WH_FN void *wh_dev_malloc_lanes_(wh_heap_ref heap, wh_mask mask, size_t n WH_AT_) {
+    return WH_GET_(heap, mask, n);
+}
+WH_FN void wh_dev_free_lanes_(wh_heap_ref heap, wh_mask mask, void *p WH_AT_) {
+    WH_GIVE_(heap, mask, p);
     /* No lane goes on before its leader has freed for it. */
     WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
 }
-WH_FN void wh_dev_free_(wh_heap_ref heap, void *p) {
+WH_FN void wh_dev_free_(wh_heap_ref heap, void *p WH_AT_) {
     const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
-        WH_OF_(free)(heap, 0, p); /* nobody frees for anybody else */
+        WH_GIVE_(heap, 0, p); /* nobody frees for anybody else */
     } else {
-        wh_dev_free_lanes_(heap, mask, p);
+        wh_dev_free_lanes_(heap, mask, p WH_AT_ARG_);
     }
 }
 
@@ -172,19 +232,20 @@ WH_FN void wh_dev_free_(wh_heap_ref heap, void *p) {
  * lane of mask makes this call together, each with its own n or p. Saves the
  * query; one block per lane. */
 WH_CALL void *wh_malloc_lanes(wh_heap_ref heap, wh_mask mask, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_(WH_OF_(malloc)(heap, mask, n), n, "wh_malloc_lanes"), void *,
-                          WH_ON_HOST_("wh_malloc_lanes"), heap, mask, n WH_SITE_ARGS_);
+    return WH_DEVICE_ONLY(
+        WH_TELL_OOM_(wh_dev_malloc_lanes_(heap, mask, n WH_AT_HERE_), n, "wh_malloc_lanes"), void *,
+        WH_ON_HOST_("wh_malloc_lanes"), heap, mask, n WH_SITE_ARGS_);
 }
-WH_CALL void wh_free_lanes(wh_heap_ref heap, wh_mask mask, void *p) {
-    WH_DEVICE_ONLY(wh_dev_free_lanes_(heap, mask, p), void,
-                   p != NULL ? WH_ON_HOST_("wh_free_lanes") : NULL, heap, mask);
+WH_CALL void wh_free_lanes(wh_heap_ref heap, wh_mask mask, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_free_lanes_(heap, mask, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_lanes") : NULL, heap, mask WH_SITE_FREE_ARGS_);
 }
 
 /* At least n bytes, 16-byte aligned, disjoint from every live block. NULL for
  * n = 0 and when the heap cannot serve n (exactly so with WH_CAP_EXACT_OOM).
  * Lanes: any subset. Contents: undefined. Cost: alloc/<name>. */
 WH_CALL void *wh_malloc(wh_heap_ref heap, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_(heap, n), n, "wh_malloc"), void *,
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_(heap, n WH_AT_HERE_), n, "wh_malloc"), void *,
                           WH_ON_HOST_("wh_malloc"), heap, n WH_SITE_ARGS_);
 }
 
@@ -193,22 +254,51 @@ WH_CALL void *wh_malloc(wh_heap_ref heap, size_t n WH_SITE_) {
  * owner's use. Lanes: any subset. A pointer that malloc never gave, or gave before a
  * wh_heap_reset, is a bad free: with WH_CAP_BAD_FREE most are counted and change nothing, but not
  * one that points to where a block will lie that has not been handed out yet. */
-WH_CALL void wh_free(wh_heap_ref heap, void *p) {
-    WH_DEVICE_ONLY(wh_dev_free_(heap, p), void, p != NULL ? WH_ON_HOST_("wh_free") : NULL, heap);
+WH_CALL void wh_free(wh_heap_ref heap, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_free_(heap, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_free") : NULL, heap WH_SITE_FREE_ARGS_);
+}
+
+/* The same with a place in the program, for the records of a heap (records.h): WH_SITE(), where
+ * this line stands, WH_TAG(n), a number of the caller's, or what he was given as a wh_site. A file
+ * that defines WH_SITES as 1 before it includes this header has WH_SITE() in all of its calls.
+ * Heaps without records take no notice. Cost: a compare more. */
+#define WH_SITE() wh_site_of(__FILE__, __LINE__)
+#define WH_TAG(number) wh_site_of_tag(number)
+
+WH_FN void *wh_dev_malloc_at_(wh_heap_ref heap, size_t n, wh_site site) {
+    const wh_mask mask = wh_activemask();
+    return wh_get_at_(heap, WH_CALLS_ALONE_(mask) ? 0 : mask, n, site);
+}
+WH_FN void wh_dev_free_at_(wh_heap_ref heap, void *p, wh_site site) {
+    const wh_mask mask = wh_activemask();
+    const int alone = WH_CALLS_ALONE_(mask);
+    wh_give_at_(heap, alone ? 0 : mask, p, site);
+    if (!alone) {
+        wh_syncwarp(mask); /* as in wh_free */
+    }
+}
+WH_CALL void *wh_malloc_at(wh_heap_ref heap, size_t n, wh_site site WH_SITE_OOM_) {
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_malloc_at_(heap, n, site), n, "wh_malloc_at"), void *,
+                          WH_ON_HOST_("wh_malloc_at"), heap, n, site WH_SITE_OOM_ARGS_);
+}
+WH_CALL void wh_free_at(wh_heap_ref heap, void *p, wh_site site) {
+    WH_DEVICE_ONLY(wh_dev_free_at_(heap, p, site), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_at") : NULL, heap, site);
 }
 
 /* --- one block for many lanes -------------------------------------------------------- */
 
-WH_FN void *wh_dev_malloc_warp_(wh_heap_ref heap, wh_mask mask, size_t n) {
+WH_FN void *wh_dev_malloc_warp_(wh_heap_ref heap, wh_mask mask, size_t n WH_AT_) {
     const uint32_t leader = wh_mask_leader(mask);
-    void *mine = WH_OF_(malloc)(heap, mask, wh_lane_id() == leader ? n : 0);
+    void *mine = WH_GET_(heap, mask, wh_lane_id() == leader ? n : 0);
     const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
     wh_syncwarp(mask); /* the leader's acquire orders the other lanes' use, too */
     return (void *)(uintptr_t)p;
 }
-WH_FN void wh_dev_free_warp_(wh_heap_ref heap, wh_mask mask, void *p) {
+WH_FN void wh_dev_free_warp_(wh_heap_ref heap, wh_mask mask, void *p WH_AT_) {
     wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
-    WH_OF_(free)(heap, mask, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
+    WH_GIVE_(heap, mask, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
     wh_syncwarp(mask);
 }
 
@@ -221,22 +311,22 @@ WH_FN wh_mask wh_first_warp_(void) {
     const uint32_t n = wh_block_threads();
     return n < WH_WARP_SIZE ? (1u << n) - 1 : WH_FULL_WARP;
 }
-WH_FN void *wh_dev_malloc_block_(wh_heap_ref heap, size_t n) {
+WH_FN void *wh_dev_malloc_block_(wh_heap_ref heap, size_t n WH_AT_) {
     void *mine = NULL;
     if (wh_in_first_warp_()) {
         const wh_mask mask = wh_first_warp_();
         wh_syncwarp(mask);
-        mine = WH_OF_(malloc)(heap, mask, wh_thread_in_block() == 0 ? n : 0);
+        mine = WH_GET_(heap, mask, wh_thread_in_block() == 0 ? n : 0);
     }
     /* The barrier in it orders the use by the others after the first thread's acquire. */
     return (void *)(uintptr_t)wh_block_broadcast_u64((uint64_t)(uintptr_t)mine, 0);
 }
-WH_FN void wh_dev_free_block_(wh_heap_ref heap, void *p) {
+WH_FN void wh_dev_free_block_(wh_heap_ref heap, void *p WH_AT_) {
     wh_syncthreads(); /* the other threads' writes come before the first one's release */
     if (wh_in_first_warp_()) {
         const wh_mask mask = wh_first_warp_();
         wh_syncwarp(mask);
-        WH_OF_(free)(heap, mask, wh_thread_in_block() == 0 ? p : NULL);
+        WH_GIVE_(heap, mask, wh_thread_in_block() == 0 ? p : NULL);
     }
     wh_syncthreads(); /* nobody goes on before the block is free */
 }
@@ -245,33 +335,33 @@ WH_FN void wh_dev_free_block_(wh_heap_ref heap, void *p) {
  * every lane gets the same pointer. All lanes make the inner call, though one of them
  * alone asks for something: see "A lane that allocates for others" above. */
 WH_CALL void *wh_malloc_warp(wh_heap_ref heap, wh_mask mask, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_warp_(heap, mask, n), n, "wh_malloc_warp",
-                                            wh_lane_id() == wh_mask_leader(mask)),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_warp_(heap, mask, n WH_AT_HERE_), n,
+                                            "wh_malloc_warp", wh_lane_id() == wh_mask_leader(mask)),
                           void *, WH_ON_HOST_("wh_malloc_warp"), heap, mask, n WH_SITE_ARGS_);
 }
 
 /* Frees a block of wh_malloc_warp; every lane of mask makes the call with the same
  * p, after its last use of the block. */
-WH_CALL void wh_free_warp(wh_heap_ref heap, wh_mask mask, void *p) {
-    WH_DEVICE_ONLY(wh_dev_free_warp_(heap, mask, p), void,
-                   p != NULL ? WH_ON_HOST_("wh_free_warp") : NULL, heap, mask);
+WH_CALL void wh_free_warp(wh_heap_ref heap, wh_mask mask, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_free_warp_(heap, mask, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_warp") : NULL, heap, mask WH_SITE_FREE_ARGS_);
 }
 
 /* One block for all threads of a thread block, which make this call together, converged or
  * not, with the same n; none may have ended. Every thread gets the same pointer. Blocks of 1 to
  * 1024 threads, in one to three dimensions. Cost: one malloc and two barriers. */
 WH_CALL void *wh_malloc_block(wh_heap_ref heap, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_block_(heap, n), n, "wh_malloc_block",
-                                            wh_thread_in_block() == 0),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_malloc_block_(heap, n WH_AT_HERE_), n,
+                                            "wh_malloc_block", wh_thread_in_block() == 0),
                           void *, WH_ON_HOST_("wh_malloc_block"), heap, n WH_SITE_ARGS_);
 }
 
 /* Frees a block of wh_malloc_block; every thread of the thread block makes the call with
  * the same p. What any of them wrote before is written before the next owner's use. Cost: one
  * free and two barriers. */
-WH_CALL void wh_free_block(wh_heap_ref heap, void *p) {
-    WH_DEVICE_ONLY(wh_dev_free_block_(heap, p), void,
-                   p != NULL ? WH_ON_HOST_("wh_free_block") : NULL, heap);
+WH_CALL void wh_free_block(wh_heap_ref heap, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_free_block_(heap, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_free_block") : NULL, heap WH_SITE_FREE_ARGS_);
 }
 
 /* --- what is known of a block ---------------------------------------------------------- */
@@ -313,26 +403,26 @@ WH_FN void wh_clear_share_(void *p, size_t n, uint32_t i, uint32_t callers) {
     }
 }
 
-WH_FN void *wh_dev_calloc_(wh_heap_ref heap, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_(wh_heap_ref heap, size_t count, size_t size WH_AT_) {
     const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_(heap, n);
+    void *p = wh_dev_malloc_(heap, n WH_AT_ARG_);
     if (p != NULL) {
         wh_clear_share_(p, n, 0, 1);
     }
     return p;
 }
-WH_FN void *wh_dev_calloc_warp_(wh_heap_ref heap, wh_mask mask, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_warp_(wh_heap_ref heap, wh_mask mask, size_t count, size_t size WH_AT_) {
     const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_warp_(heap, mask, n);
+    void *p = wh_dev_malloc_warp_(heap, mask, n WH_AT_ARG_);
     if (p != NULL) {
         wh_clear_share_(p, n, wh_mask_rank(mask), wh_popc32(mask));
     }
     wh_syncwarp(mask);
     return p;
 }
-WH_FN void *wh_dev_calloc_block_(wh_heap_ref heap, size_t count, size_t size) {
+WH_FN void *wh_dev_calloc_block_(wh_heap_ref heap, size_t count, size_t size WH_AT_) {
     const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_block_(heap, n);
+    void *p = wh_dev_malloc_block_(heap, n WH_AT_ARG_);
     if (p != NULL) {
         wh_clear_share_(p, n, wh_thread_in_block(), wh_block_threads());
     }
@@ -343,9 +433,9 @@ WH_FN void *wh_dev_calloc_block_(wh_heap_ref heap, size_t count, size_t size) {
 /* count * size bytes of zeros; NULL also if the product overflows. The calling
  * lane clears its own block: cost grows with the size. */
 WH_CALL void *wh_calloc(wh_heap_ref heap, size_t count, size_t size WH_SITE_) {
-    return WH_DEVICE_ONLY(
-        WH_TELL_OOM_(wh_dev_calloc_(heap, count, size), wh_asked_for_(count, size), "wh_calloc"),
-        void *, WH_ON_HOST_("wh_calloc"), heap, count, size WH_SITE_ARGS_);
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_calloc_(heap, count, size WH_AT_HERE_),
+                                       wh_asked_for_(count, size), "wh_calloc"),
+                          void *, WH_ON_HOST_("wh_calloc"), heap, count, size WH_SITE_ARGS_);
 }
 
 /* wh_malloc_warp and wh_malloc_block of count * size bytes of zeros; NULL also if the product
@@ -353,12 +443,13 @@ WH_CALL void *wh_calloc(wh_heap_ref heap, size_t count, size_t size WH_SITE_) {
  * with the size over their number. Every one of them sees all zeros. */
 WH_CALL void *wh_calloc_warp(wh_heap_ref heap, wh_mask mask, size_t count, size_t size WH_SITE_) {
     return WH_DEVICE_ONLY(
-        WH_TELL_OOM_ONCE_(wh_dev_calloc_warp_(heap, mask, count, size), wh_asked_for_(count, size),
-                          "wh_calloc_warp", wh_lane_id() == wh_mask_leader(mask)),
+        WH_TELL_OOM_ONCE_(wh_dev_calloc_warp_(heap, mask, count, size WH_AT_HERE_),
+                          wh_asked_for_(count, size), "wh_calloc_warp",
+                          wh_lane_id() == wh_mask_leader(mask)),
         void *, WH_ON_HOST_("wh_calloc_warp"), heap, mask, count, size WH_SITE_ARGS_);
 }
 WH_CALL void *wh_calloc_block(wh_heap_ref heap, size_t count, size_t size WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_calloc_block_(heap, count, size),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_calloc_block_(heap, count, size WH_AT_HERE_),
                                             wh_asked_for_(count, size), "wh_calloc_block",
                                             wh_thread_in_block() == 0),
                           void *, WH_ON_HOST_("wh_calloc_block"), heap, count, size WH_SITE_ARGS_);
@@ -366,12 +457,12 @@ WH_CALL void *wh_calloc_block(wh_heap_ref heap, size_t count, size_t size WH_SIT
 
 /* --- other sizes and alignments ------------------------------------------------------- */
 
-WH_FN void *wh_dev_realloc_(wh_heap_ref heap, void *p, size_t n) {
+WH_FN void *wh_dev_realloc_(wh_heap_ref heap, void *p, size_t n WH_AT_) {
     const size_t have = p == NULL ? 0 : (size_t)WH_OF_(usable_size)(heap, p);
     if (p != NULL && n != 0 && n <= have && n >= have / 4) {
         return p;
     }
-    void *q = wh_dev_malloc_(heap, n);
+    void *q = wh_dev_malloc_(heap, n WH_AT_ARG_);
     if (p != NULL && (q != NULL || n == 0)) {
         const uint64_t *from = (const uint64_t *)p;
         uint64_t *to = (uint64_t *)q;
@@ -383,7 +474,7 @@ WH_FN void *wh_dev_realloc_(wh_heap_ref heap, void *p, size_t n) {
         for (i *= 8; i < keep; i++) {
             ((unsigned char *)q)[i] = ((const unsigned char *)p)[i];
         }
-        wh_dev_free_(heap, p);
+        wh_dev_free_(heap, p WH_AT_ARG_);
     }
     return q;
 }
@@ -392,25 +483,26 @@ WH_FN void *wh_dev_realloc_(wh_heap_ref heap, void *p, size_t n) {
  * p stays valid. In place when the block is large enough and not more than four
  * times too large. Needs WH_CAP_USABLE_SIZE. */
 WH_CALL void *wh_realloc(wh_heap_ref heap, void *p, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_realloc_(heap, p, n), n, "wh_realloc"), void *,
-                          WH_ON_HOST_("wh_realloc"), heap, p, n WH_SITE_ARGS_);
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_realloc_(heap, p, n WH_AT_HERE_), n, "wh_realloc"),
+                          void *, WH_ON_HOST_("wh_realloc"), heap, p, n WH_SITE_ARGS_);
 }
 
 WH_FN int wh_can_align_(size_t align) {
     return align != 0 && (align & (align - 1)) == 0 && align <= WH_OF_(MAX_ALIGN);
 }
-WH_FN void *wh_dev_aligned_(wh_heap_ref heap, size_t align, size_t n) {
+WH_FN void *wh_dev_aligned_(wh_heap_ref heap, size_t align, size_t n WH_AT_) {
     if (!wh_can_align_(align)) {
         return NULL;
     }
-    return align <= 16 ? wh_dev_malloc_(heap, n) : WH_OF_(aligned)(heap, wh_activemask(), align, n);
+    return align <= 16 ? wh_dev_malloc_(heap, n WH_AT_ARG_)
+                       : WH_GET_ALIGNED_(heap, wh_activemask(), align, n);
 }
 
 /* At least n bytes at a multiple of align: a power of two up to the capability
  * record's max_align (2 MiB; ouro-*: 64 KiB, others 1 MiB). NULL for another align. Needs
  * WH_CAP_ALIGNED. */
 WH_CALL void *wh_aligned_alloc(wh_heap_ref heap, size_t align, size_t n WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_aligned_(heap, align, n),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_aligned_(heap, align, n WH_AT_HERE_),
                                        wh_can_align_(align) ? n : 0, "wh_aligned_alloc"),
                           void *, WH_ON_HOST_("wh_aligned_alloc"), heap, align, n WH_SITE_ARGS_);
 }
@@ -479,6 +571,17 @@ WH_FN void *wh_pool_own_malloc_(wh_heap_ref heap, wh_mask mask, wh_mask wanting,
 #define WH_POOL_ANY_malloc wh_pool_own_malloc_
 #define WH_POOL_ANY_free(heap, mask, own, p) WH_OF_(free)(heap, mask, p)
 #endif
+#if WH_HAS_SITES_ && WH_HAS_SITES_HERE_(WH_ALLOCATOR)
+#define WH_POOL_GET_(heap, mask, wanting, own) WH_POOL_(malloc_at)(heap, mask, wanting, own, at)
+#define WH_POOL_GIVE_(heap, mask, own, p) WH_POOL_(free_at)(heap, mask, own, p, at)
+#elif WH_HAS_SITES_
+#define WH_POOL_GET_(heap, mask, wanting, own) \
+    ((void)at, WH_POOL_(malloc)(heap, mask, wanting, own))
+#define WH_POOL_GIVE_(heap, mask, own, p) ((void)at, WH_POOL_(free)(heap, mask, own, p))
+#else
+#define WH_POOL_GET_ WH_POOL_(malloc)
+#define WH_POOL_GIVE_ WH_POOL_(free)
+#endif
 
 /* Blocks of one size from a heap: for the nodes of lists, trees and hash tables. A small struct, as
  * the handle: pass it to kernels by value. It holds no memory. There may be any number of pools of
@@ -519,35 +622,38 @@ WH_FN wh_pool_t wh_dev_pool_of_(wh_heap_ref heap, size_t bytes) {
     pool.own = WH_POOL_(of)(heap, bytes);
     return pool;
 }
-WH_FN void *wh_dev_pool_malloc_(wh_pool_t pool) {
+WH_FN void *wh_dev_pool_malloc_(wh_pool_t pool WH_AT_) {
     const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
-        return WH_POOL_(malloc)(pool.heap, 0, 0, pool.own);
+        return WH_POOL_GET_(pool.heap, 0, 0, pool.own);
     }
-    return WH_POOL_(malloc)(pool.heap, mask, mask, pool.own);
+    return WH_POOL_GET_(pool.heap, mask, mask, pool.own);
 }
-WH_FN void *wh_dev_pool_malloc_warp_(wh_pool_t pool, wh_mask mask) {
+WH_FN void *wh_dev_pool_malloc_lanes_(wh_pool_t pool, wh_mask mask WH_AT_) {
+    return WH_POOL_GET_(pool.heap, mask, mask, pool.own);
+}
+WH_FN void *wh_dev_pool_malloc_warp_(wh_pool_t pool, wh_mask mask WH_AT_) {
     const uint32_t leader = wh_mask_leader(mask);
-    void *mine = WH_POOL_(malloc)(pool.heap, mask, 1u << leader, pool.own);
+    void *mine = WH_POOL_GET_(pool.heap, mask, 1u << leader, pool.own);
     const uint64_t p = wh_shfl_u64(mask, (uint64_t)(uintptr_t)mine, leader);
     wh_syncwarp(mask); /* as in wh_malloc_warp */
     return (void *)(uintptr_t)p;
 }
-WH_FN void wh_dev_pool_free_lanes_(wh_pool_t pool, wh_mask mask, void *p) {
-    WH_POOL_(free)(pool.heap, mask, pool.own, p);
+WH_FN void wh_dev_pool_free_lanes_(wh_pool_t pool, wh_mask mask, void *p WH_AT_) {
+    WH_POOL_GIVE_(pool.heap, mask, pool.own, p);
     wh_syncwarp(mask); /* no lane goes on before its leader has freed for it */
 }
-WH_FN void wh_dev_pool_free_(wh_pool_t pool, void *p) {
+WH_FN void wh_dev_pool_free_(wh_pool_t pool, void *p WH_AT_) {
     const wh_mask mask = wh_activemask();
     if (WH_CALLS_ALONE_(mask)) {
-        WH_POOL_(free)(pool.heap, 0, pool.own, p);
+        WH_POOL_GIVE_(pool.heap, 0, pool.own, p);
     } else {
-        wh_dev_pool_free_lanes_(pool, mask, p);
+        wh_dev_pool_free_lanes_(pool, mask, p WH_AT_ARG_);
     }
 }
-WH_FN void wh_dev_pool_free_warp_(wh_pool_t pool, wh_mask mask, void *p) {
+WH_FN void wh_dev_pool_free_warp_(wh_pool_t pool, wh_mask mask, void *p WH_AT_) {
     wh_syncwarp(mask); /* the other lanes' writes come before the leader's release */
-    WH_POOL_(free)(pool.heap, mask, pool.own, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
+    WH_POOL_GIVE_(pool.heap, mask, pool.own, wh_lane_id() == wh_mask_leader(mask) ? p : NULL);
     wh_syncwarp(mask);
 }
 
@@ -568,48 +674,50 @@ WH_HD size_t wh_pool_size(wh_pool_t pool) {
  * takes a block takes it, wh_free and wh_usable_size, too. Lanes: any subset; those that call
  * together pass the same pool. */
 WH_CALL void *wh_pool_malloc(wh_pool_t pool WH_SITE_) {
-    return WH_DEVICE_ONLY(
-        WH_TELL_OOM_(wh_dev_pool_malloc_(pool), (size_t)pool.own.bytes, "wh_pool_malloc"), void *,
-        WH_ON_HOST_("wh_pool_malloc"), pool WH_SITE_ARGS_);
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_pool_malloc_(pool WH_AT_HERE_),
+                                       (size_t)pool.own.bytes, "wh_pool_malloc"),
+                          void *, WH_ON_HOST_("wh_pool_malloc"), pool WH_SITE_ARGS_);
 }
 
 /* Gives a block of the pool's size back: of this pool or another one of that size, or of wh_malloc
  * of wh_pool_size bytes or of what the pool was made for. NULL is ignored. A block of another size
  * is a mistake: with an allocator that has a pool of its own (tessera) it counts as a bad free and
  * stays. Lanes: any subset; those that call together pass the same pool. */
-WH_CALL void wh_pool_free(wh_pool_t pool, void *p) {
-    WH_DEVICE_ONLY(wh_dev_pool_free_(pool, p), void, p != NULL ? WH_ON_HOST_("wh_pool_free") : NULL,
-                   pool);
+WH_CALL void wh_pool_free(wh_pool_t pool, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_(pool, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_pool_free") : NULL, pool WH_SITE_FREE_ARGS_);
 }
 
 /* wh_pool_malloc and wh_pool_free for callers that know which lanes are converged, as
  * wh_malloc_lanes: every lane of mask makes this call together, with the same pool; one block per
  * lane. */
 WH_CALL void *wh_pool_malloc_lanes(wh_pool_t pool, wh_mask mask WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_(WH_POOL_(malloc)(pool.heap, mask, mask, pool.own),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_(wh_dev_pool_malloc_lanes_(pool, mask WH_AT_HERE_),
                                        (size_t)pool.own.bytes, "wh_pool_malloc_lanes"),
                           void *, WH_ON_HOST_("wh_pool_malloc_lanes"), pool, mask WH_SITE_ARGS_);
 }
-WH_CALL void wh_pool_free_lanes(wh_pool_t pool, wh_mask mask, void *p) {
-    WH_DEVICE_ONLY(wh_dev_pool_free_lanes_(pool, mask, p), void,
-                   p != NULL ? WH_ON_HOST_("wh_pool_free_lanes") : NULL, pool, mask);
+WH_CALL void wh_pool_free_lanes(wh_pool_t pool, wh_mask mask, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_lanes_(pool, mask, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_pool_free_lanes") : NULL, pool,
+                   mask WH_SITE_FREE_ARGS_);
 }
 
 /* One block for all lanes of mask, and back, as wh_malloc_warp and wh_free_warp: all lanes make the
  * call together, with the same pool and p. */
 WH_CALL void *wh_pool_malloc_warp(wh_pool_t pool, wh_mask mask WH_SITE_) {
-    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_pool_malloc_warp_(pool, mask),
+    return WH_DEVICE_ONLY(WH_TELL_OOM_ONCE_(wh_dev_pool_malloc_warp_(pool, mask WH_AT_HERE_),
                                             (size_t)pool.own.bytes, "wh_pool_malloc_warp",
                                             wh_lane_id() == wh_mask_leader(mask)),
                           void *, WH_ON_HOST_("wh_pool_malloc_warp"), pool, mask WH_SITE_ARGS_);
 }
-WH_CALL void wh_pool_free_warp(wh_pool_t pool, wh_mask mask, void *p) {
-    WH_DEVICE_ONLY(wh_dev_pool_free_warp_(pool, mask, p), void,
-                   p != NULL ? WH_ON_HOST_("wh_pool_free_warp") : NULL, pool, mask);
+WH_CALL void wh_pool_free_warp(wh_pool_t pool, wh_mask mask, void *p WH_SITE_FREE_) {
+    WH_DEVICE_ONLY(wh_dev_pool_free_warp_(pool, mask, p WH_AT_HERE_), void,
+                   p != NULL ? WH_ON_HOST_("wh_pool_free_warp") : NULL, pool,
+                   mask WH_SITE_FREE_ARGS_);
 }
 
 /* C has no default arguments: there the calls themselves say where they stand. */
-#if defined(WH_ON_OOM) && !defined(__cplusplus)
+#if (WH_HAS_SITES_ || defined(WH_ON_OOM)) && !defined(__cplusplus)
 #define wh_malloc(...) wh_malloc(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_malloc_lanes(...) wh_malloc_lanes(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_malloc_warp(...) wh_malloc_warp(__VA_ARGS__, __FILE__, __LINE__)
@@ -622,6 +730,18 @@ WH_CALL void wh_pool_free_warp(wh_pool_t pool, wh_mask mask, void *p) {
 #define wh_pool_malloc(...) wh_pool_malloc(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_pool_malloc_lanes(...) wh_pool_malloc_lanes(__VA_ARGS__, __FILE__, __LINE__)
 #define wh_pool_malloc_warp(...) wh_pool_malloc_warp(__VA_ARGS__, __FILE__, __LINE__)
+#endif
+#if defined(WH_ON_OOM) && !defined(__cplusplus)
+#define wh_malloc_at(...) wh_malloc_at(__VA_ARGS__, __FILE__, __LINE__)
+#endif
+#if WH_HAS_SITES_ && !defined(__cplusplus)
+#define wh_free(...) wh_free(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_free_lanes(...) wh_free_lanes(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_free_warp(...) wh_free_warp(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_free_block(...) wh_free_block(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_free(...) wh_pool_free(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_free_lanes(...) wh_pool_free_lanes(__VA_ARGS__, __FILE__, __LINE__)
+#define wh_pool_free_warp(...) wh_pool_free_warp(__VA_ARGS__, __FILE__, __LINE__)
 #endif
 
 #include "warpheap/detail/simt/end.h"

@@ -207,6 +207,41 @@ static int gauge(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample 
 #define gauge NULL
 #endif
 
+#ifdef WH_ALLOC_RECORDS
+static void set_watch(void *handle, wh_watch *watch) {
+    ops_args a = make_args(handle, NULL);
+    WH_OF_(set_watch)(&a.heap, watch);
+    memcpy(handle, &a.heap, sizeof a.heap);
+}
+
+typedef struct {
+    wh_heap_ref heap;
+    uint64_t *found;
+    uint64_t with_leaks;
+} blocks_args;
+
+WH_KERNEL(blocks_kernel, blocks_args, a) {
+    WH_OF_(check_blocks)
+    (a.heap, a.with_leaks != 0, wh_thread_id(), wh_grid_threads(), a.found);
+}
+
+static wh_status check_blocks(const wh_launch *l, const void *handle, uint64_t *found,
+                              uint64_t with_leaks) {
+    const uint64_t none = 0;
+    const wh_status s = start(l, found, &none, sizeof none);
+    blocks_args a;
+    memcpy(&a.heap, handle, sizeof a.heap);
+    a.found = found;
+    a.with_leaks = with_leaks;
+    return s == WH_OK ? blocks_kernel(l, &a) : s;
+}
+#define watch_bytes WH_OF_(watch_bytes)
+#else
+#define watch_bytes NULL
+#define set_watch NULL
+#define check_blocks NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -229,6 +264,7 @@ static uint64_t layout(void) {
 WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
-    reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, gauge, layout,
+    reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, gauge,
+    watch_bytes, set_watch, check_blocks, layout,
     /* clang-format on */
 };

@@ -45,6 +45,11 @@ typedef struct whi_alloc_ops {
                       const wh_left_query *question);
     /* Of an allocator with a gauge, else NULL: contract.h. */
     int (*gauge)(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample *s);
+    /* Of an allocator with records, else NULL: contract.h. found: device memory. */
+    wh_status (*watch_bytes)(const void *options, uint64_t heap_bytes, wh_watch *watch);
+    void (*set_watch)(void *handle, wh_watch *watch);
+    wh_status (*check_blocks)(const wh_launch *launch, const void *handle, uint64_t *found,
+                              uint64_t with_leaks);
     /* The hash of how this code lays a heap out (wh_layout_hash). */
     uint64_t (*layout)(void);
 } whi_alloc_ops;

@@ -251,6 +251,7 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
         s = h->ops->plan(h->handle, &h->plan, h->memory, h->bytes, &h->options, n_sms);
         s = refused(s, &h->plan, h->bytes, &h->options);
     }
+    s = s == WH_OK ? whi_records_attach(h) : s;
     return s == WH_OK ? wh_heap_reset_on(h, NULL) : s;
 }
 
@@ -296,6 +297,9 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
     whi_watched_end(heap->watched);
     if (d != NULL) {
         s = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
+        const wh_status room =
+            whi_heap_give(heap, heap->watch.room, heap->watch.room_bytes, stream);
+        s = s == WH_OK ? room : s;
         if (heap->owns_memory) {
             const wh_status more = whi_heap_give(heap, heap->memory, heap->bytes, stream);
             s = s == WH_OK ? more : s;
@@ -303,6 +307,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
         const wh_status last = wh_stream_sync(d, stream);
         s = s == WH_OK ? last : s;
         whi_growth_destroy(heap);
+        whi_records_drop(heap);
         if (heap->reserve != NULL) { /* unmapping waits for nobody */
             const wh_status more = whi_reserve_destroy(heap);
             s = s == WH_OK ? more : s;
@@ -415,12 +420,20 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
                           "these kernels know another layout of the heap than the library: compile "
                           "both with the same headers and the same options (WH_HOSTILE)");
     }
+    const int checks = kind->struct_bytes == sizeof *kind && kind->checks != 0;
+    if (heap->watch.checked != 0 && !checks) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "the heap is checked, and these kernels are compiled without checks: "
+                          "define WH_CHECKED as 1 before you include warpheap/warpheap.h, or link "
+                          "warpheap::device (docs/CHECKED.md)");
+    }
     return WH_OK;
 }
 
 wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle) {
-    if (heap == NULL || kind == NULL || kind->struct_bytes != sizeof *kind ||
-        kind->allocator == NULL || handle == NULL) {
+    if (heap == NULL || kind == NULL || kind->allocator == NULL || handle == NULL ||
+        (kind->struct_bytes != sizeof *kind &&
+         kind->struct_bytes != offsetof(wh_handle_kind, checks))) {
         return WH_BAD_ARGUMENT;
     }
     whi_forget_error();
@@ -546,6 +559,28 @@ wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream) {
     }
     return (heap->info->caps & WH_CAP_CHECK) != 0 ? start_check(heap, NULL, report, stream)
                                                   : WH_UNSUPPORTED;
+}
+
+static wh_status start_blocks(wh_heap *heap, const void *question, void *out, void *stream) {
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
+    return heap->ops->check_blocks(&l, heap->handle, out, *(const uint64_t *)question);
+}
+
+wh_status wh_heap_check_blocks(wh_heap *heap, int with_leaks, uint64_t *found) {
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    whi_forget_error();
+    if (heap->watch.checked == 0) {
+        return whi_refuse(WH_UNSUPPORTED, "the heap is not checked: create it with the option "
+                                          "tessera.checked");
+    }
+    uint64_t n = with_leaks != 0;
+    const wh_status s = inspect(heap, start_blocks, &n, sizeof n, NULL, 0);
+    if (found != NULL) {
+        *found = s == WH_OK ? n : 0;
+    }
+    return s;
 }
 
 /* --- walk ------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ struct wh_heap {
     wh_memory_source source; /* alloc NULL: none */
     void *cuda_pool;         /* NULL: none */
     whi_watched *watched;    /* the heap as its gauges see it; it outlives the heap */
+    wh_watch watch;          /* its boxes, and the device memory that goes with them */
     uint32_t laid_out_for;   /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
@@ -58,6 +59,11 @@ wh_status whi_heap_give(wh_heap *h, void *p, uint64_t bytes, void *stream);
 static inline int whi_heap_has_source(const wh_heap *h) {
     return h->source.alloc != NULL || h->cuda_pool != NULL;
 }
+
+/* records.c. attach: what the options say of checks and records, to a handle that is planned and
+ * not in use yet. drop: the boxes, after the last kernel; the room is given back before. */
+wh_status whi_records_attach(wh_heap *h);
+void whi_records_drop(wh_heap *h);
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's

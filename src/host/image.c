@@ -48,6 +48,11 @@ wh_status whi_image_take(whi_image *im, wh_heap *h) {
     if (h->ops->live == NULL) {
         return cannot_save(h->info);
     }
+    if (h->watch.checked != 0) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "a checked heap is not saved: its blocks hold addresses of "
+                          "this program (docs/CHECKED.md)");
+    }
     TRY(wh_device_sync(h->device));
     im->info = h->info;
     f->layout = h->ops->layout();
@@ -221,7 +226,8 @@ static wh_status build(wh_heap *h, const whi_image *im) {
     h->ops = whi_alloc_ops_find(im->info->name, target);
     TRY(whi_options_read(&h->options, NULL, h->info));
     memcpy(h->options.values, im->facts.options, sizeof h->options.values);
-    const wh_status s = im->facts.is_reserved != 0 ? take_reserve(h, im) : take_memory(h, im);
+    wh_status s = im->facts.is_reserved != 0 ? take_reserve(h, im) : take_memory(h, im);
+    s = s == WH_OK && h->reserve == NULL ? whi_records_attach(h) : s;
     if (s == WH_OUT_OF_MEMORY && !whi_heap_has_source(h)) {
         return whi_refuse(s, "the device has no %llu bytes of memory or addresses left",
                           (unsigned long long)h->bytes);

@@ -380,6 +380,7 @@ static wh_status take_addresses(wh_heap *h, uint32_t n_sms, void *wish) {
     h->memory = wish;
     TRY(h->ops->reserve_plan(h->handle, p, h->memory, r->bytes, &h->options, n_sms));
     h->plan.init_items = p->init_items;
+    TRY(whi_records_attach(h));
     TRY(d->ops->map(d, h->memory, p->fixed_bytes, p->fixed_bytes));
     r->fixed_there = 1;
     r->side_users[0] = 1;

@@ -16,6 +16,8 @@
 
 #include "checkpoint/file.h"
 #include "warpheap/checkpoint.h"
+#include "warpheap/options.h"
+#include "warpheap/records.h"
 #include "warpheap/warpheap.h"
 
 #define MOST_BLOCKS 600u
@@ -714,6 +716,54 @@ static void test_arguments(void **state) {
     end(x.heap, x.device);
 }
 
+typedef struct fail_args {
+    wh_heap_ref heap;
+} fail_args;
+
+WH_KERNEL(fail_once, fail_args, a) {
+    if (wh_malloc_at(a.heap, 64 * MIB, WH_TAG(9)) != NULL) {
+        wh_trap("there is no memory for it");
+    }
+}
+
+/* A checked heap is not saved. One that keeps records of failures is, and keeps them. */
+static void test_records(void **state) {
+    (void)state;
+    context x;
+    begin(&x, 4, 0, NULL, MIB);
+    wh_heap *heap = NULL;
+    wh_heap_options o = {0};
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
+    wh_record r;
+    int64_t moved = 0;
+    o.device = x.device, o.bytes = MIB, o.options = &own.head;
+    own.checked = 1;
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_save(heap, path), WH_UNSUPPORTED);
+    assert_non_null(strstr(wh_last_error_text(), "checked"));
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    own.checked = 0, own.failure_records = 2;
+    for (uint64_t reserved = 0; reserved < 2; reserved++) {
+        uint32_t n = 0;
+        fail_args a;
+        const wh_launch l = wh_grid(x.device, 1, 1);
+        o.reserve_bytes = reserved * 8 * MIB;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_save(heap, path), WH_OK);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_heap_options of_file = {0};
+        of_file.device = x.device;
+        assert_int_equal(wh_heap_load(&heap, path, &of_file, &moved), WH_OK);
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        assert_int_equal(fail_once(&l, &a), WH_OK);
+        assert_int_equal(wh_heap_failures(heap, &r, sizeof r, 1, &n), WH_OK);
+        assert_int_equal(n, 1);
+        assert_int_equal(r.site.line, 9);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    }
+    end(x.heap, x.device);
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),     cmocka_unit_test(test_reserved),
@@ -721,7 +771,7 @@ int main(void) {
         cmocka_unit_test(test_damage),    cmocka_unit_test(test_kind),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_save_fails),
         cmocka_unit_test(test_little),    cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_source),    cmocka_unit_test(test_records),
     };
     if (mkdtemp(folder) == NULL) {
         return 1;

@@ -175,8 +175,11 @@ def test_results(folder):
         for way in ("plain-", "", "nonstop-"):
             check(has(alloc="tessera", case="gauge", op=way + op, size=256, threads=200, failed=0),
                   f"gauge: {way}{op}")
+        for way in ("plain-", ""):
+            check(has(alloc="tessera", case="checked", op=way + op, size=256, threads=200,
+                      failed=0), f"checked: {way}{op}")
     check(all(("ratio_plain" in row) == ("plain-" not in row["op"]) and row["alloc"] == "tessera"
-              for row in rows if row["case"] == "gauge"), "gauge: beside plain ones")
+              for row in rows if row["case"] in ("gauge", "checked")), "beside plain ones")
     check(not has(alloc="bump", op="free"), "bump has no free")
     check(has(alloc="gallatin", case="churn", op="churn"), "gallatin churn")
     for name in ("floor", "floor-plain"):
@@ -210,7 +213,8 @@ def test_limit(folder):
     """A limit that is over once a series has ended: of each case the first thing is made, and the
     table and the JSON tell for each allocator from where on the rest is not."""
     # With --heap kdtree-tight has one series; test_kdtree_cases gives it a limit.
-    cases = [c for c in CASES if c not in ("init", "reserve", "gauge", "graph", "kdtree-tight")]
+    cases = [c for c in CASES if c not in ("init", "reserve", "gauge", "checked", "graph",
+                                            "kdtree-tight")]
     allocs = "bump,gallatin,tessera,corw,cfmmalloc"
     _, data, r = results(folder, "tiny.jsonl", "--case", ",".join(cases), "--sizes", "256,1K",
                          "--threads", "100,200", "--reps", "5", "--heap", "8M", "--alloc", allocs,

@@ -21,15 +21,17 @@ const char *const suite_policies[WH_SIM_POLICY_COUNT] = {
 int suite_parse(suite_choice *c, int argc, char **argv) {
     memset(c, 0, sizeof *c);
     c->seed = c->shape = c->config = c->seeds = UINT64_MAX;
-    c->reserved = 0;
+    c->reserved = c->checked = 0;
     const struct {
         const char *key;
         const char **text;
         uint64_t *number;
     } keys[] = {
-        {"alloc", &c->alloc, NULL},   {"case", &c->name, NULL},   {"target", &c->target, NULL},
-        {"policy", &c->policy, NULL}, {"seed", NULL, &c->seed},   {"shape", NULL, &c->shape},
-        {"config", NULL, &c->config}, {"seeds", NULL, &c->seeds}, {"reserved", NULL, &c->reserved},
+        {"alloc", &c->alloc, NULL},       {"case", &c->name, NULL},
+        {"target", &c->target, NULL},     {"policy", &c->policy, NULL},
+        {"seed", NULL, &c->seed},         {"shape", NULL, &c->shape},
+        {"config", NULL, &c->config},     {"seeds", NULL, &c->seeds},
+        {"reserved", NULL, &c->reserved}, {"checked", NULL, &c->checked},
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
@@ -46,11 +48,12 @@ int suite_parse(suite_choice *c, int argc, char **argv) {
             }
         }
         if (!known) {
-            fprintf(stderr,
-                    "usage: %s "
-                    "[alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=|reserved=]...\n"
-                    "without words: all runs\n",
-                    argv[0]);
+            fprintf(
+                stderr,
+                "usage: %s "
+                "[alloc=|case=|target=|policy=|seed=|shape=|config=|seeds=|reserved=|checked=]...\n"
+                "without words: all runs\n",
+                argv[0]);
             return 0;
         }
     }
@@ -166,6 +169,30 @@ void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config) {
 }
 
 #define ALIGNMENT ((uint64_t)1 << 17) /* no configuration has larger segments */
+
+void suite_check(wh_heap_options *o, wh_any_options *own) {
+    set_option(o, own, "checked", 1);
+    /* Now and then freed blocks stay for a while, or not at all. */
+    set_option(o, own, "quarantine_bytes", o->bytes % 3 == 0 ? 1 : o->bytes / 16 * (o->bytes % 3));
+}
+
+int suite_violations(wh_heap *heap, char *text, size_t bytes) {
+    wh_record records[4];
+    uint32_t n = 0;
+    wh_status s = wh_heap_check_blocks(heap, 0, NULL);
+    if (s == WH_UNSUPPORTED) {
+        return 0;
+    }
+    s = s == WH_OK ? wh_heap_violations(heap, records, sizeof *records, 4, &n) : s;
+    if (s == WH_OK && n == 0) {
+        return 0;
+    }
+    (void)snprintf(text, bytes, "%s", wh_status_name(s));
+    if (n != 0) {
+        (void)wh_record_text(records, text, bytes);
+    }
+    return 1;
+}
 
 void *suite_memory(wh_device *device, uint64_t bytes, uint64_t random, void **raw) {
     *raw = NULL;

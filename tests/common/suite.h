@@ -5,6 +5,7 @@
 #define WH_TEST_SUITE_H
 
 #include "warpheap/heap.h"
+#include "warpheap/records.h"
 #include "set_option.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
@@ -15,6 +16,7 @@ typedef struct suite_choice {
     uint64_t seed, shape, config;
     uint64_t seeds;    /* at most so many */
     uint64_t reserved; /* 1: heaps in reserved address space, which shrink and grow (stress) */
+    uint64_t checked;  /* 1: checked heaps, which must find nothing wrong */
 } suite_choice;
 
 /* 0, and a line on stderr, if a word is not understood. */
@@ -56,6 +58,12 @@ extern const uint64_t suite_config_bytes[SUITE_CONFIGS]; /* of the heap */
 
 /* Gives o the options of a configuration for the family of o->allocator. own: where they lie. */
 void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config);
+
+/* The same for a checked heap, of a family that has them. */
+void suite_check(wh_heap_options *o, wh_any_options *own);
+/* What such a heap has found, also by a look at all blocks. 0: nothing; else a line in text. Of
+ * another heap nothing. */
+int suite_violations(wh_heap *heap, char *text, size_t bytes);
 
 /* Device memory for a heap, aligned in any way that is allowed, and in the same way for
  * each `random`. *raw is to be freed; NULL: there is none. */

@@ -166,6 +166,11 @@ void inspect(context *x) {
 }
 
 void drop_heap(context *x) {
+    char text[400];
+    if (x->checked && x->heap != NULL && x->text[0] == '\0' &&
+        suite_violations(x->heap, text, sizeof text)) {
+        (void)snprintf(x->text, sizeof x->text, "%s", text);
+    }
     wh_heap_destroy(x->heap);
     (void)wh_device_free(x->device, x->raw);
     x->heap = NULL;
@@ -180,6 +185,9 @@ void make_heap(context *x, uint64_t bytes) {
     x->options.allocator = x->info->name;
     x->options.bytes = bytes;
     suite_options(&x->options, &x->own, x->config);
+    if (x->checked) {
+        suite_check(&x->options, &x->own);
+    }
     if (x->segment != 0) {
         set_option(&x->options, &x->own, "segment_bytes", x->segment);
     }

@@ -37,6 +37,7 @@ typedef struct context {
     wh_heap *heap;
     wh_heap_options options;
     wh_any_options own; /* where options.options lies */
+    int checked;        /* the heap is a checked one, which must find nothing wrong */
     int by_pool;        /* the heap is filled by a pool, and emptied by one */
     uint64_t segment;   /* of the next heap; 0: as the configuration says */
     void *raw;          /* the device memory that the heap's memory is a part of */
@@ -170,34 +171,39 @@ void check_capacity(context *x, int many);
 
 /* --- the cases ------------------------------------------------------------------------------- */
 
+/* Of a case that knows how much of the heap blocks take, or frees what it must not: it is left out
+ * for checked heaps. Beside the bits of wh_cap. */
+#define CASE_PLAIN (1u << 31)
+
 /* X(function, "name", capability bits without which the case is skipped) */
-#define CONFORM_CASES(X)                                                                  \
-    X(case_edges, "edges", 0)                                                             \
-    X(case_parts, "parts", 0)                                                             \
-    X(case_addresses, "addresses", WH_CAP_RESET)                                          \
-    X(case_mixed, "mixed", WH_CAP_DISJOINT)                                               \
-    X(case_lanes, "lanes", WH_CAP_DISJOINT)                                               \
-    X(case_warp, "warp", WH_CAP_DISJOINT)                                                 \
-    X(case_calloc, "calloc", WH_CAP_DISJOINT)                                             \
-    X(case_realloc, "realloc", WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE)        \
-    X(case_aligned, "aligned", WH_CAP_DISJOINT | WH_CAP_ALIGNED)                          \
-    X(case_full_one, "full-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                     \
-    X(case_full_many, "full-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                   \
-    X(case_left, "left", 0)                                                               \
-    X(case_pool, "pool", WH_CAP_DISJOINT)                                                 \
-    X(case_pool_warp, "pool-warp", WH_CAP_DISJOINT)                                       \
-    X(case_pool_one, "pool-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                     \
-    X(case_pool_many, "pool-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY)                   \
-    X(case_full_reuse, "full-reuse", WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM)    \
-    X(case_never_null, "never-null", WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS)       \
-    X(case_pressure, "pressure", WH_CAP_DISJOINT | WH_CAP_FREE)                           \
-    X(case_places, "places", WH_CAP_DISJOINT | WH_CAP_FREE)                               \
-    X(case_large, "large", WH_CAP_DISJOINT | WH_CAP_ANY_SIZE)                             \
-    X(case_runs, "runs", WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS) \
-    X(case_bad_free, "bad-free", WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS)            \
-    X(case_reset, "reset", WH_CAP_RESET)                                                  \
-    X(case_stats, "stats", WH_CAP_STATS)                                                  \
-    X(case_grow, "grow", WH_CAP_GROW | WH_CAP_DISJOINT | WH_CAP_FREE)                     \
+#define CONFORM_CASES(X)                                                                         \
+    X(case_edges, "edges", 0)                                                                    \
+    X(case_parts, "parts", 0)                                                                    \
+    X(case_addresses, "addresses", WH_CAP_RESET)                                                 \
+    X(case_mixed, "mixed", WH_CAP_DISJOINT)                                                      \
+    X(case_lanes, "lanes", WH_CAP_DISJOINT)                                                      \
+    X(case_warp, "warp", WH_CAP_DISJOINT)                                                        \
+    X(case_calloc, "calloc", WH_CAP_DISJOINT)                                                    \
+    X(case_realloc, "realloc", WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE)               \
+    X(case_aligned, "aligned", WH_CAP_DISJOINT | WH_CAP_ALIGNED)                                 \
+    X(case_full_one, "full-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY | CASE_PLAIN)               \
+    X(case_full_many, "full-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY | CASE_PLAIN)             \
+    X(case_left, "left", CASE_PLAIN)                                                             \
+    X(case_pool, "pool", WH_CAP_DISJOINT)                                                        \
+    X(case_pool_warp, "pool-warp", WH_CAP_DISJOINT)                                              \
+    X(case_pool_one, "pool-one", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY | CASE_PLAIN)               \
+    X(case_pool_many, "pool-many", WH_CAP_DISJOINT | WH_CAP_OWN_MEMORY | CASE_PLAIN)             \
+    X(case_full_reuse, "full-reuse", WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM)           \
+    X(case_never_null, "never-null", WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_STATS | CASE_PLAIN) \
+    X(case_pressure, "pressure", WH_CAP_DISJOINT | WH_CAP_FREE | CASE_PLAIN)                     \
+    X(case_places, "places", WH_CAP_DISJOINT | WH_CAP_FREE)                                      \
+    X(case_large, "large", WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | CASE_PLAIN)                       \
+    X(case_runs, "runs",                                                                         \
+      WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS | CASE_PLAIN)              \
+    X(case_bad_free, "bad-free", WH_CAP_FREE | WH_CAP_BAD_FREE | WH_CAP_STATS | CASE_PLAIN)      \
+    X(case_reset, "reset", WH_CAP_RESET | CASE_PLAIN)                                            \
+    X(case_stats, "stats", WH_CAP_STATS)                                                         \
+    X(case_grow, "grow", WH_CAP_GROW | WH_CAP_DISJOINT | WH_CAP_FREE)                            \
     X(case_heaps, "heaps", WH_CAP_OWN_MEMORY)
 
 #define CONFORM_DECLARE_(function, name, needs) void function(context *x);

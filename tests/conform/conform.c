@@ -4,8 +4,9 @@
  * GPU too where there is one, in every shape of call.
  *
  *   conform [alloc=NAME] [case=NAME] [target=sim|cuda] [seed=N] [policy=NAME] [shape=N]
- *           [config=N] [seeds=N]
- * runs only what the words name: a failure prints the words that repeat it. */
+ *           [config=N] [seeds=N] [checked=1]
+ * runs only what the words name: a failure prints the words that repeat it. With checked=1 heaps
+ * are checked ones, which must find nothing wrong. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static void print_skipped(const wh_allocator_info *info) {
 #undef BIT_
     };
     for (uint32_t i = 0; i < N_CASES; i++) {
-        if ((cases[i].needs & ~info->caps) == 0) {
+        if ((cases[i].needs & ~(info->caps | CASE_PLAIN)) == 0) {
             continue;
         }
         printf("skipped: %s: %s (no", info->name, cases[i].name);
@@ -111,7 +112,8 @@ static void run_seed(const suite_choice *c, context *x, uint64_t *runs, uint64_t
         }
         x->shape = s;
         for (uint32_t i = 0; i < N_CASES; i++) {
-            if (!suite_wants(c->name, cases[i].name) || (cases[i].needs & ~x->info->caps) != 0) {
+            if (!suite_wants(c->name, cases[i].name) ||
+                (cases[i].needs & ~(x->info->caps | (x->checked ? 0 : CASE_PLAIN))) != 0) {
                 continue;
             }
             x->config =
@@ -165,6 +167,7 @@ int main(int argc, char **argv) {
         if (!suite_wants(c.alloc, x.info->name)) {
             continue;
         }
+        x.checked = c.checked == 1;
         print_skipped(x.info);
         for (uint32_t t = 0; t < 2; t++) {
             x.target = t == 0 ? "sim" : "cuda";

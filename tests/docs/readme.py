@@ -6,8 +6,8 @@ is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
-docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md likewise, and
-docs/tessera/reserve.md, where the other code is abridged.
+docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md and
+docs/CHECKED.md likewise, and docs/tessera/reserve.md, where the other code is abridged.
 
     readme.py SOURCE_DIR
 """
@@ -40,6 +40,7 @@ def snippets(root):
                                  ("docs/MEMORY.md", r"memory \w+", "memory"),
                                  ("docs/GAUGE.md", r"gauge \w+", "gauge"),
                                  ("docs/tessera/reserve.md", r"reserve \w+", "reserve"),
+                                 ("docs/CHECKED.md", r"checked \w+", "checked"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)

@@ -1,5 +1,6 @@
 /* fault.c: plants faults in core/ and the allocators, or, as the programs fault_graph, fault_ops,
- * fault_kdtree and fault_arena, in warpheap::graph, ops and kdtree, and in arenas, one at a time.
+ * fault_kdtree, fault_arena and fault_checked, in warpheap::graph, ops and kdtree, in arenas and in
+ * checked heaps, one at a time.
  * Shows that the simulated device finds each within a few seeds, and nothing without one. What it
  * finds is printed with the command that repeats it.
  *
@@ -30,6 +31,8 @@
 #include "fault/kdtree/kdtree.h"
 #elif defined(FAULT_OF_ARENA)
 #include "fault/arena/arena.h"
+#elif defined(FAULT_OF_CHECKED)
+#include "fault/checked/checked.h"
 #else
 #include "fault/fault.h"
 #endif

@@ -6,7 +6,8 @@
  *
  *   stress [alloc=NAME] [target=sim|cuda] [policy=NAME] [seed=N] [shape=N] [config=N] [seeds=N]
  * runs only what the words name; for shapes see below. With reserved=1 heaps lie in reserved
- * address space, give back what they can after each kernel, and get as much again.
+ * address space, give back what they can after each kernel, and get as much again. With checked=1
+ * heaps are checked, and must find nothing wrong.
  *
  * WH_TEST_SEEDS: how many seeds (from WH_TEST_FIRST_SEED on). WH_STRESS_SECONDS: no run of an
  * allocator on a target begins after this many seconds (0: no limit; the default on a GPU is 6,
@@ -55,6 +56,7 @@ typedef struct run {
     uint32_t lanes;
     int strict;   /* NULL is an error */
     int reserved; /* the heap lies in reserved address space */
+    int checked;  /* the heap is a checked one */
     wh_device *device;
     wh_heap *heap;
     void *raw; /* the heap's memory lies in it */
@@ -130,11 +132,13 @@ static int inspect(run *x, int empty) {
         (void)expect(x, !empty || s.used_bytes == 0, "bytes in use in an empty heap", s.used_bytes);
         (void)expect(x, !empty || s.live_blocks == 0, "blocks in an empty heap", s.live_blocks);
         const uint64_t data = s.heap_bytes - s.metadata_bytes;
-        if (empty && can(x, WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM)) {
+        if (empty && !x->checked && can(x, WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM)) {
             (void)expect(x, s.largest_free == data, "the largest free block is not the heap",
                          s.largest_free);
         }
     }
+    char text[400];
+    (void)expect(x, !suite_violations(x->heap, text, sizeof text), text, 0);
     return x->text[0] == '\0';
 }
 
@@ -142,7 +146,7 @@ static int inspect(run *x, int empty) {
 static int take_whole(run *x, stress_call *c) {
     wh_stats s;
     stress_result r;
-    if (!can(x, WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS)) {
+    if (x->checked || !can(x, WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_STATS)) {
         return 1;
     }
     if (!ok(x, wh_heap_get_stats(x->heap, &s), "statistics")) {
@@ -238,6 +242,10 @@ static int make_heap(run *x, plan *p, uint64_t random) {
     void *mailbox = NULL, *result = NULL;
     const uint64_t bytes = p->c.slots * 8;
     const uint64_t more = strcmp(x->target, "sim") != 0 ? 64 << 20 : 1 << 20;
+    if (x->checked) { /* a block takes up to six times as much */
+        p->o.bytes *= x->strict ? 8 : 2;
+        suite_check(&p->o, &p->own);
+    }
     p->o.reserve_bytes = x->reserved ? 4 * p->o.bytes + more : 0;
     (void)ok(x, wh_heap_min_bytes(&p->o, &least), "min_bytes");
     if (x->reserved) { /* slabs are up to four times as large as in a heap of p->o.bytes */
@@ -416,8 +424,9 @@ int main(int argc, char **argv) {
                 continue;
             }
             x.reserved = c.reserved == 1;
+            x.checked = c.checked == 1;
             if (x.kernels == NULL || !can(&x, WH_CAP_DISJOINT | WH_CAP_FREE) ||
-                (x.reserved && !can(&x, WH_CAP_RESERVE))) {
+                ((x.reserved || x.checked) && !can(&x, WH_CAP_RESERVE))) {
                 const char *lacks = can(&x, WH_CAP_DISJOINT) ? "free" : "disjoint";
                 lacks = can(&x, WH_CAP_FREE) && x.reserved ? "reserve" : lacks;
                 printf("skipped: %s on %s (no '%s')\n", x.info->name, x.target,

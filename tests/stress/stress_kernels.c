@@ -1,4 +1,6 @@
 /* stress_kernels.c: targeted source: the stress test's kernels (stress.h). */
+#define WH_CHECKED 1 /* checked=1 has checked heaps, on a GPU, too */
+
 #include "stress.h"
 
 #include <string.h>

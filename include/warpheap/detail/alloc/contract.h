@@ -55,14 +55,15 @@
  *
  * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
  *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
- * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens
- * With #define WH_ALLOC_SAVES there: wh_X_image_of, _image_plan, _live, _adopt at wh_image_shape
+ * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens; WH_ALLOC_SAVES: wh_X_image_of
+ * and others at wh_image_shape; WH_ALLOC_RECORDS: wh_X_set_watch and others at wh_watch
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
 
 #include "warpheap/detail/alloc/defaults.h"
 #include "warpheap/heap.h"
+#include "warpheap/records.h"
 #include "warpheap/simt.h"
 #include "warpheap/types.h"
 
@@ -83,6 +84,16 @@
  *       p may be a block of another size: that is to be refused */
 
 #define WH_HANDLE_BYTES 256u
+
+/* Whether the calls of this file can use a checked heap (tessera.checked). Where malloc's slow path
+ * is part of each kernel this costs registers and code, so on a GPU the file has to say so. */
+#ifndef WH_CHECKED
+#if WH_FILE_IS_CUDA && !defined(WH_LINKED) && !defined(WH_LINKED_DEFINE)
+#define WH_CHECKED 0
+#else
+#define WH_CHECKED 1
+#endif
+#endif
 
 /* How plan laid a heap out. */
 typedef struct wh_plan {
@@ -187,6 +198,39 @@ typedef struct wh_gauge_lens {
     uint32_t depth; /* WH_GAUGE_* */
 } wh_gauge_lens;
 
+/*   wh_status wh_X_watch_bytes(const void *options, uint64_t heap_bytes, wh_watch *w)   host
+ *       what a heap of these options needs for its records: the numbers of w. BAD_ARGUMENT
+ *   void wh_X_set_watch(wh_X_ref *h, wh_watch *w)   host
+ *       after plan: the handle knows the boxes; fills in the image
+ *   void wh_X_check_blocks(wh_X_ref h, uint32_t with_leaks, uint64_t i, uint64_t n, uint64_t
+ * *found) device, on a quiet heap: as wh_heap_check_blocks; adds to *found
+ *
+ * Where records go: memory of the host that the device sees. detail/alloc/record.h has the rules.
+ */
+typedef struct wh_record_row {
+    uint64_t ready; /* 1 + the number of the record that is there; 0: none */
+    wh_record record;
+} wh_record_row;
+typedef struct wh_record_box {
+    uint64_t tickets; /* the device's: rows that have been given */
+    uint64_t counts[WH_RECORD_KINDS];
+    uint64_t padding[7];
+    uint64_t taken;  /* the host's: rows below it have been read, and may be used again */
+    uint64_t n_rows; /* a power of two; stays */
+    uint64_t more_padding[6];
+} wh_record_box; /* the rows lie behind it */
+
+typedef struct wh_watch {
+    uint64_t n_violations, n_failures; /* rows; 0: no such box */
+    uint64_t room_bytes;               /* of device memory */
+    uint64_t quarantine_bytes;         /* the allocator's own numbers, of its options */
+    uint32_t checked, n_entries;
+    wh_record_box *violations, *failures; /* the host's, from here on */
+    void *room;                           /* device memory */
+    uint64_t image_bytes;                 /* filled in: what the room begins with */
+    uint64_t image[128];
+} wh_watch;
+
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {
     uint64_t bytes;
@@ -220,6 +264,7 @@ static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *alloc
     kind.version = WH_VERSION;
     /* A file of C or C++ may hand the handle to a file of CUDA: a launch checks its own device. */
     kind.target = WH_TARGET_IS_SIM ? WH_TARGET_ANY : WH_TARGET_CUDA;
+    kind.checks = WH_CHECKED;
     return wh_heap_copy_handle(heap, &kind, handle);
 }
 #endif

@@ -105,6 +105,11 @@
 #define WH_HAS_POOL_(...) WH_HAS_POOL__(__VA_ARGS__, 0, 0)
 #define WH_HAS_POOL__(first, second, ...) second
 
+/* The identifiers that keep where a call stands: wh_X_malloc_at and so on, as malloc with a site
+ * behind the other arguments (record.h). WH_HAS_SITES(ident), in #if. */
+#define WH_SITES_OF_tessera ~, 1
+#define WH_HAS_SITES(ident) WH_HAS_POOL_(WH_SITES_OF_##ident)
+
 #define WH_FAMILY_TEXT(ident) WH_FAMILY_TEXT_(WH_FAMILY_OF_##ident)
 #define WH_FAMILY_TEXT_(family) WH_FAMILY_TEXT__(family)
 #define WH_FAMILY_TEXT__(family) #family

@@ -110,6 +110,9 @@ typedef struct wh_tessera_wish {
 #define WH_TESSERA_GROWS 4u
 #define WH_TESSERA_REFUSED 1u
 #define WH_TESSERA_TIMED_OUT 2u
+/* What stands for NULL in slow paths where the call has waited for growth to the end of its time.
+ */
+#define WH_TESSERA_LATE ((void *)(uintptr_t)1)
 #define WH_TESSERA_SOON_LOG2 3u /* of its time a wait is that may be in vain, as a part */
 
 WH_FN wh_tessera_wish wh_tessera_new_wish_(const wh_tessera_core *g) {
@@ -121,13 +124,14 @@ WH_FN wh_tessera_wish wh_tessera_new_wish_(const wh_tessera_core *g) {
     return wish;
 }
 
-/* n mallocs return NULL. */
-WH_FN void wh_tessera_failed_(const wh_tessera_core *g, uint32_t shard, uint32_t n,
-                              wh_tessera_wish wish) {
+/* n mallocs return NULL: as which, NULL or LATE. */
+WH_FN void *wh_tessera_failed_(const wh_tessera_core *g, uint32_t shard, uint32_t n,
+                               wh_tessera_wish wish) {
     wh_add_u64_relaxed(&wh_tessera_shard_at_(*g, shard)->failed, n);
     if (wish.over == WH_TESSERA_TIMED_OUT) {
         wh_add_u32_relaxed(&wh_tessera_header_(*g)->growing.timed_out, n);
     }
+    return wish.over == WH_TESSERA_TIMED_OUT ? WH_TESSERA_LATE : NULL;
 }
 
 /* Up to n units, from the host's rows, by a lane that has the lock: first << 32 | how many, and a

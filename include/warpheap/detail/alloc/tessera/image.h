@@ -30,7 +30,8 @@ WH_FN_HOST wh_status wh_tessera_image_plan(wh_tessera_ref *h, wh_plan *plan,
                                            uint64_t bytes, uint32_t n_sms) {
     const int is_known = wh_is_pow2(s->chunk_bytes) && s->chunk_bytes >= 1024 &&
                          s->chunk_bytes <= 16384 && s->n_chunks - 1 < WH_TESSERA_MAX_CHUNKS &&
-                         s->n_shards - 1 < WH_TESSERA_MAX_SHARDS && (s->flags & 255) == 0;
+                         s->n_shards - 1 < WH_TESSERA_MAX_SHARDS && (s->flags & 255) == 0 &&
+                         (s->flags >> 8 & ~(uint64_t)WH_TESSERA_COUNTS) == 0;
     const uint32_t chunk_log2 = is_known ? wh_log2_floor(s->chunk_bytes) : 0;
     const uint32_t n_shards = (uint32_t)s->n_shards;
     if (!is_known || s->metadata_bytes != wh_tessera_metadata_(s->n_chunks, n_shards, chunk_log2)) {

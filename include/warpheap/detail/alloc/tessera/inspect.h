@@ -5,6 +5,7 @@
 #ifndef WH_ALLOC_TESSERA_INSPECT_H
 #define WH_ALLOC_TESSERA_INSPECT_H
 
+#include "warpheap/detail/alloc/tessera/guard.h"
 #include "warpheap/detail/alloc/tessera/steps.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -139,12 +140,27 @@ WH_FN uint64_t wh_tessera_init_shard_(wh_tessera_core g, uint32_t shard, uint32_
                                                first.chunks / cls.chunks * cls.slots, 0);
 }
 
+/* Nothing is in quarantine, and headers from before count no more. Records stay. */
+WH_FN void wh_tessera_init_watch_(wh_tessera_watch *w, uint64_t i, uint64_t n) {
+    uint64_t *slots = (uint64_t *)(void *)(w + 1);
+    for (uint64_t k = i; k < w->n_entries; k += n) {
+        slots[k] = 0;
+    }
+    if (i == 0) {
+        w->tail = w->head = w->held = w->leaving = w->events = 0;
+        w->epoch = wh_tessera_mix_(w->epoch + 1, wh_time_ns());
+    }
+}
+
 WH_FN void wh_tessera_init(wh_tessera_ref h, uint64_t i, uint64_t n) {
     const wh_tessera_core g = h.core;
     const uint32_t shard_words = sizeof(wh_tessera_shard) / 8;
     uint64_t *shards = (uint64_t *)(void *)h.shards;
     const uint64_t pool = wh_veb_words(g.n_chunks);
     wh_tessera_init_header_(h, i, n);
+    if (g.watch != NULL) {
+        wh_tessera_init_watch_(g.watch, i, n);
+    }
     for (uint64_t k = i; k < (uint64_t)g.n_shards * shard_words; k += n) {
         shards[k] =
             wh_tessera_init_shard_(g, (uint32_t)(k / shard_words), (uint32_t)(k % shard_words));
@@ -252,6 +268,23 @@ WH_FN uint32_t wh_tessera_live_(wh_tessera_core g, const wh_tessera_slab_view *v
     return unused < view->slots ? view->slots - unused : 0;
 }
 
+/* The same of a checked heap: slots that users have, and how many bytes they have there. */
+WH_FN uint32_t wh_tessera_users_in_(const wh_tessera_core *g, const wh_tessera_slab_view *view,
+                                    uint64_t *bytes) {
+    const uint64_t size =
+        wh_tessera_header_of_(g)->classes[wh_tessera_tag_class(view->tag)].slot_size;
+    uint32_t live = 0;
+    for (uint32_t slot = 0; slot < view->slots; slot++) {
+        void *p;
+        const uint64_t offset = ((uint64_t)view->slab << g->chunk_log2) + slot * size;
+        const uint64_t its =
+            wh_tessera_is_live_(*g, view, slot) ? wh_tessera_users_(g, offset, &p) : 0;
+        live += its != 0;
+        *bytes += its;
+    }
+    return live;
+}
+
 /* Whether malloc could have this chunk for another use: it is in the pool, or in a slab that a
  * cursor holds and that has no live slot. */
 WH_FN int wh_tessera_is_spare_(wh_tessera_core g, uint32_t chunk) {
@@ -307,6 +340,7 @@ WH_FN void wh_tessera_stats_of_reserve_(wh_tessera_core g, wh_stats *s) {
 /* The numbers of classes in statistics: wh_stats has room for 64. Large ones count as runs. */
 WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
+    const int is_checked = (g.tracks & WH_TESSERA_CHECKED) != 0;
     uint64_t live = 0, used = 0, largest = 0;
     const uint32_t top = wh_tessera_top_(g);
     for (uint64_t k = i; k < top; k += n) {
@@ -315,21 +349,32 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
         wh_tessera_slab_view view;
         if (wh_tessera_view_slab_(g, chunk, &view)) {
             const uint32_t c = wh_tessera_tag_class(tag), count = wh_tessera_live_(g, &view);
-            live += count;
-            used += (uint64_t)count * h.classes[c].slot_size;
+            uint64_t bytes = is_checked ? 0 : (uint64_t)count * h.classes[c].slot_size;
+            const uint32_t its =
+                is_checked ? wh_tessera_users_in_(wh_tessera_core_of_(h), &view, &bytes) : count;
+            live += its;
+            used += bytes;
             if (c < g.n_small) {
-                wh_add_u64_relaxed(&s->classes[c].live, count);
+                wh_add_u64_relaxed(&s->classes[c].live, its);
                 wh_add_u64_relaxed(&s->classes[c].capacity, view.slots);
             }
             if (count < view.slots && wh_tessera_bound(c) > largest) {
                 largest = wh_tessera_bound(c);
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
-            live++;
-            used += tag >> 32 << g.chunk_log2;
+            void *p;
+            const uint64_t bytes =
+                is_checked ? wh_tessera_users_(wh_tessera_core_of_(h), k << g.chunk_log2, &p)
+                           : tag >> 32 << g.chunk_log2;
+            live += bytes != 0;
+            used += bytes;
         }
         const uint64_t run_bytes = wh_tessera_spare_run_at_(g, chunk);
         largest = run_bytes > largest ? run_bytes : largest;
+    }
+    if (is_checked) { /* the rest of a block is not the user's */
+        const uint64_t own = wh_tessera_raw_bytes_(1, 0);
+        largest = largest > own ? largest - own : 0;
     }
     const uint64_t so_far = wh_fetch_add_u64_relaxed(&s->live_blocks, live) + live;
     if ((g.tracks & WH_TESSERA_TRACKS_TOTALS) != 0) {
@@ -359,23 +404,35 @@ WH_FN void wh_tessera_stats(wh_tessera_ref h, uint64_t i, uint64_t n, wh_stats *
     }
 }
 
+/* A live block of the plain heap; of a checked one the user's, if he has it still. */
+WH_FN void wh_tessera_emit_(const wh_tessera_core *g, wh_walk_sink *sink, uint64_t offset,
+                            uint64_t bytes) {
+    void *p = g->base + offset;
+    if ((g->tracks & WH_TESSERA_CHECKED) != 0) {
+        bytes = wh_tessera_users_(g, offset, &p);
+    }
+    if (bytes != 0) {
+        wh_walk_emit(sink, p, bytes);
+    }
+}
+
 WH_FN void wh_tessera_walk(wh_tessera_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
     const wh_tessera_core g = *wh_tessera_core_of_(h);
     const uint32_t top = wh_tessera_top_(g);
     for (uint64_t k = i; k < top; k += n) {
         const uint32_t chunk = (uint32_t)k;
         const uint64_t tag = *wh_tessera_tag_at_(g, chunk);
-        unsigned char *p = g.base + (k << g.chunk_log2);
+        const uint64_t offset = k << g.chunk_log2;
         wh_tessera_slab_view view;
         if (wh_tessera_view_slab_(g, chunk, &view)) {
             const uint64_t bytes = h.classes[wh_tessera_tag_class(tag)].slot_size;
             for (uint32_t slot = 0; slot < view.slots; slot++) {
                 if (wh_tessera_is_live_(g, &view, slot)) {
-                    wh_walk_emit(sink, p + slot * bytes, bytes);
+                    wh_tessera_emit_(wh_tessera_core_of_(h), sink, offset + slot * bytes, bytes);
                 }
             }
         } else if (wh_tessera_kind(tag) == WH_TESSERA_RUN) {
-            wh_walk_emit(sink, p, tag >> 32 << g.chunk_log2);
+            wh_tessera_emit_(wh_tessera_core_of_(h), sink, offset, tag >> 32 << g.chunk_log2);
         }
     }
 }
@@ -720,6 +777,9 @@ WH_FN_LINKED(uint64_t, wh_tessera_left_,
  * large classes, or runs, at the places that malloc tries first; who finds these taken searches,
  * begins anywhere in a hole, and leaves gaps that are counted here as used. */
 WH_FN uint64_t wh_tessera_left(wh_tessera_ref h, uint64_t bytes, uint64_t i, uint64_t n) {
+    if ((h.core.tracks & WH_TESSERA_CHECKED) != 0) { /* without what is in quarantine */
+        bytes = bytes != 0 ? wh_tessera_raw_bytes_(1, bytes) : 0;
+    }
     return wh_tessera_left_(wh_tessera_core_of_(h), bytes, i, n);
 }
 

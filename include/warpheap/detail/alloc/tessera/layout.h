@@ -63,6 +63,10 @@ typedef struct wh_tessera_shard {
 
 #define WH_TESSERA_TRACKS_PEAK 1u   /* the option track_peak */
 #define WH_TESSERA_TRACKS_TOTALS 2u /* the option track_totals */
+#define WH_TESSERA_COUNTS (WH_TESSERA_TRACKS_PEAK | WH_TESSERA_TRACKS_TOTALS)
+#define WH_TESSERA_CHECKED 4u /* the option checked: checked.h */
+
+typedef struct wh_tessera_watch wh_tessera_watch;
 
 /* What every step needs: part of the handle, and a copy in the header for slow paths. */
 typedef struct wh_tessera_core {
@@ -71,13 +75,15 @@ typedef struct wh_tessera_core {
     uint64_t *pool;
     uint64_t *partial_lists;
     uint64_t *words;
+    wh_tessera_watch *watch; /* what checks and records need; NULL: there are none */
     uint32_t n_chunks;
     uint32_t list_words;  /* of the list of a class */
     uint32_t begin;       /* chunks below it lie in the first spans of cursors */
     uint32_t home_chunks; /* of each shard, a multiple of 64; may be 0 */
     uint32_t by_shards;   /* floor(2^32 / n_shards) + 1; 0 if that is one */
     uint8_t n_shards;
-    uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count */
+    uint8_t tracks; /* WH_TESSERA_TRACKS_*: all calls of malloc take the slow way, and count; and
+                       WH_TESSERA_CHECKED */
     uint8_t chunk_log2;
     uint8_t n_small; /* small classes */
     uint8_t words_of_chunk;
@@ -149,6 +155,27 @@ typedef struct wh_tessera_ref {
     uint64_t warp_slabs; /* classes whose slab is a full warp's, a bit each */
     wh_tessera_core core;
 } wh_tessera_ref;
+
+/* Device memory of a heap that has checks or records. checked.h says which lane changes what; the
+ * host stores what is above `epoch`, once. The slots of the quarantine lie behind it. */
+struct wh_tessera_watch {
+    wh_record_box *violations; /* NULL: the heap is not checked */
+    wh_record_box *failures;   /* NULL: none are noted */
+    uint64_t quarantine_bytes;
+    uint32_t n_entries; /* slots, a power of two */
+    uint32_t traps;
+    wh_tessera_ref plain; /* the handle of the heap as if it were not checked */
+    uint64_t epoch;
+    uint64_t padding[8]; /* these on lines of their own */
+    uint64_t tail;
+    uint64_t padding_of_tail[7];
+    uint64_t head;
+    uint64_t padding_of_head[7];
+    uint64_t held;
+    uint64_t leaving;
+    uint64_t events;
+    uint64_t padding_of_held[5];
+};
 
 WH_FN wh_tessera_header *wh_tessera_header_(wh_tessera_core g) {
     return (wh_tessera_header *)(void *)g.meta;
@@ -384,7 +411,7 @@ WH_FN_HOST void wh_tessera_plan_ref_(wh_tessera_ref *h, uint32_t n_sms) {
     h->shards = (wh_tessera_shard *)(void *)(g->meta + sizeof(wh_tessera_header));
     h->tags = (uint64_t *)(void *)(h->shards + g->n_shards);
     h->words = g->words;
-    h->tracks = g->tracks;
+    h->tracks = g->tracks & WH_TESSERA_COUNTS;
     h->max_slot = 1u << g->chunk_log2;
     h->last_shard = g->n_shards - 1u;
     h->chunk_log2 = g->chunk_log2;
@@ -395,6 +422,66 @@ WH_FN_HOST void wh_tessera_plan_ref_(wh_tessera_ref *h, uint32_t n_sms) {
         const wh_tessera_class cls = wh_tessera_make_class(c, g->chunk_log2, g->max_slab_log2);
         const int exact = cls.slots == WH_WARP_SIZE && wh_is_pow2(cls.slot_size);
         h->warp_slabs |= exact && g->home_chunks != 0 ? (uint64_t)1 << c : 0;
+    }
+}
+
+/* --- checks and records ------------------------------------------------------------------- */
+
+#define WH_TESSERA_QUARANTINE_SHARE 16u /* of the heap, by default */
+#define WH_TESSERA_QUARANTINE_MOST ((uint64_t)16 << 20)
+#define WH_TESSERA_LEAST_RAW 96u /* bytes that a block of a checked heap takes at least */
+#define WH_TESSERA_LEAST_ENTRIES 64u
+#define WH_TESSERA_MOST_ENTRIES (1u << 20)
+#define WH_TESSERA_VIOLATIONS 256u /* records, by default */
+#define WH_TESSERA_MOST_RECORDS (1u << 16)
+
+WH_FN_HOST uint64_t wh_tessera_rows_(uint64_t n) {
+    return n != 0 ? (uint64_t)1 << wh_log2_ceil(n) : 0;
+}
+WH_FN_HOST wh_status wh_tessera_watch_bytes(const void *options, uint64_t heap_bytes, wh_watch *w) {
+    const wh_tessera_options *o = (const wh_tessera_options *)options;
+    if (o->checked > 2 || o->violation_records > WH_TESSERA_MOST_RECORDS ||
+        o->failure_records > WH_TESSERA_MOST_RECORDS) {
+        return WH_BAD_ARGUMENT;
+    }
+    const uint64_t share = heap_bytes / WH_TESSERA_QUARANTINE_SHARE;
+    const uint64_t bytes = share < WH_TESSERA_QUARANTINE_MOST ? share : WH_TESSERA_QUARANTINE_MOST;
+    w->checked = (uint32_t)o->checked;
+    w->quarantine_bytes = o->quarantine_bytes != 0 ? o->quarantine_bytes : bytes;
+    const uint64_t entries = w->quarantine_bytes / WH_TESSERA_LEAST_RAW;
+    w->n_entries =
+        entries > WH_TESSERA_LEAST_ENTRIES ? WH_TESSERA_MOST_ENTRIES : WH_TESSERA_LEAST_ENTRIES;
+    if (entries > WH_TESSERA_LEAST_ENTRIES && entries < WH_TESSERA_MOST_ENTRIES) {
+        w->n_entries = 1u << wh_log2_ceil(entries);
+    }
+    w->n_entries = w->checked != 0 ? w->n_entries : 1;
+    const uint64_t rows = o->violation_records != 0 ? o->violation_records : WH_TESSERA_VIOLATIONS;
+    w->n_violations = w->checked != 0 ? wh_tessera_rows_(rows) : 0;
+    w->n_failures = wh_tessera_rows_(o->failure_records);
+    w->room_bytes = w->n_violations != 0 || w->n_failures != 0
+                        ? sizeof(wh_tessera_watch) + w->n_entries * sizeof(uint64_t)
+                        : 0;
+    return WH_OK;
+}
+
+/* The contract's set_watch. A handle of a checked heap says that no size is small, and that no
+ * address is inside: so that nothing is done before checked.h is asked. */
+WH_FN_HOST void wh_tessera_set_watch(wh_tessera_ref *h, wh_watch *w) {
+    wh_tessera_watch *image = (wh_tessera_watch *)(void *)w->image;
+    WH_STATIC_ASSERT(sizeof *image <= sizeof w->image, "the image has no room for it");
+    h->core.watch = (wh_tessera_watch *)w->room;
+    h->core.tracks |= w->checked != 0 ? WH_TESSERA_CHECKED : 0;
+    image->violations = w->violations;
+    image->failures = w->failures;
+    image->quarantine_bytes = w->quarantine_bytes;
+    image->n_entries = w->n_entries;
+    image->traps = w->checked == 2;
+    image->plain = *h;
+    w->image_bytes = sizeof *image;
+    if (w->checked != 0) {
+        h->max_slot = 0;
+        h->bytes = 0;
+        h->warp_slabs = 0;
     }
 }
 
@@ -444,7 +531,8 @@ static inline uint64_t wh_tessera_layout(void) {
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_core, field),
         sizeof(wh_tessera_core),
-        WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(n_chunks)
+        WH_F_(meta) WH_F_(base) WH_F_(pool) WH_F_(partial_lists) WH_F_(words) WH_F_(watch)
+        WH_F_(n_chunks)
         WH_F_(list_words) WH_F_(begin) WH_F_(home_chunks) WH_F_(by_shards)
         WH_F_(n_shards)
         WH_F_(tracks) WH_F_(chunk_log2) WH_F_(n_small) WH_F_(words_of_chunk) WH_F_(has_large)
@@ -458,6 +546,12 @@ static inline uint64_t wh_tessera_layout(void) {
         WH_F_(metadata_bytes) WH_F_(top) WH_F_(home_chunks) WH_F_(growth) WH_F_(growing)
         WH_F_(core)
 #undef WH_F_
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_watch, field),
+        sizeof(wh_tessera_watch),
+        WH_F_(violations) WH_F_(failures) WH_F_(quarantine_bytes) WH_F_(n_entries) WH_F_(traps)
+        WH_F_(plain) WH_F_(epoch) WH_F_(tail) WH_F_(head) WH_F_(held) WH_F_(leaving) WH_F_(events)
+#undef WH_F_
+        sizeof(wh_record_row), sizeof(wh_record_box), WH_RECORD_KINDS, WH_TESSERA_CHECKED,
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),
         sizeof(wh_tessera_shard),
         WH_F_(takes) WH_F_(takes_done) WH_F_(events) WH_F_(failed) WH_F_(bad_frees)

@@ -19,7 +19,16 @@
     X(tessera, reserve_bytes, "as wh_heap_options.reserve_bytes, where that is 0") \
     X(tessera, granule_bytes, \
       "what a reserved heap maps and gives back at a time, a power of two up to 1 GiB; " \
-      "0: a 1024th of reserve_bytes, from 2 to 64 MiB on a GPU")
+      "0: a 1024th of reserve_bytes, from 2 to 64 MiB on a GPU") \
+    X(tessera, checked, \
+      "1: the heap notes overruns, double frees and the like (docs/CHECKED.md); 2: and ends the " \
+      "kernel") \
+    X(tessera, quarantine_bytes, \
+      "of a checked heap: how much freed blocks may take before they are given out again; 0: a " \
+      "16th of the heap, at most 16 MiB") \
+    X(tessera, violation_records, "of a checked heap: records that it has room for; 0: 256") \
+    X(tessera, failure_records, \
+      "records of mallocs that returned NULL that the heap has room for; 0: none are made")
 /* clang-format on */
 
 typedef struct wh_tessera_options {

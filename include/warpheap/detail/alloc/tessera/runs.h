@@ -345,8 +345,8 @@ WH_FN void *wh_tessera_try_places_(const wh_tessera_core *g, wh_mask mask, uint3
 
 /* Requests of more than a chunk, or for an alignment of more. c: the large class of a request that
  * has found no slot, which NULL then speaks of, too; or NO_CLASS. All lanes of mask call; a lane
- * with n = 0 takes no part. First each group of lanes with one size tries places behind the last
- * run; then the lanes that found them taken search one by one. */
+ * with n = 0 takes no part. No run: NULL, or LATE. First each group of lanes with one size tries
+ * places behind the last run; then the lanes that found them taken search one by one. */
 WH_FN_LINKED(void *, wh_tessera_run_,
              (const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint32_t c, uint64_t n,
               uint64_t align)) {
@@ -441,14 +441,13 @@ WH_FN_LINKED(void *, wh_tessera_run_,
         }
     }
     if (n != 0 && p == NULL) {
-        wh_tessera_failed_(g, shard, 1, wish);
+        p = wh_tessera_failed_(g, shard, 1, wish);
     }
     return p;
 }
 
 /* Frees a run; anything else that gets here is a bad pointer. */
-WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
-                  (const wh_tessera_core *g, uint32_t shard, uint64_t offset)) {
+WH_FN void wh_tessera_free_chunks_(const wh_tessera_core *g, uint32_t shard, uint64_t offset) {
     const uint64_t chunk = offset >> g->chunk_log2;
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, shard);
     if (chunk < g->n_chunks && (offset & (((uint64_t)1 << g->chunk_log2) - 1)) == 0) {
@@ -460,7 +459,7 @@ WH_FN_LINKED_FREE(void, wh_tessera_free_run_,
             wh_veb_insert_range(wh_tessera_pool_(*g), chunk, chunks); /* P3 */
             wh_add_u32_relaxed(&own->events, 1);                      /* X2, P6 */
             wh_tessera_lower_run_next_(*g, chunk, chunks);
-            if (g->tracks) {
+            if ((g->tracks & WH_TESSERA_COUNTS) != 0) {
                 wh_tessera_count_frees_(g, chunks << g->chunk_log2);
             }
             return;

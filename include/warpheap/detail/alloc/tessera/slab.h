@@ -311,6 +311,22 @@ WH_FN void wh_tessera_give_rest_(const wh_tessera_core *ref, uint32_t shard, uin
     }
 }
 
+/* What a lane's group has given back is no slab's, or was free before. */
+WH_FN int wh_tessera_freed_well_(wh_tessera_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
+                                 uint64_t bits, uint32_t twice) {
+    const uint32_t of = wh_tessera_word_class1(old);
+    const int is_slab = of == 0 || of == wh_tessera_tag_class(tag) + 1;
+    const uint64_t bad = is_slab ? bits & old : bits;
+    if (bad == 0 && twice == 0) {
+        return 1;
+    }
+    wh_tessera_bad_free_(own, twice + wh_popc64(bad));
+    if (!is_slab && !wh_tessera_is_gone(old)) { /* nobody takes slots of one that is */
+        (void)wh_fetch_and_u64_relaxed(at, ~bits);
+    }
+    return is_slab && (bits & ~old) != 0;
+}
+
 #include "warpheap/detail/simt/end.h"
 
 #endif

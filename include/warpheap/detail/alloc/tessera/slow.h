@@ -159,7 +159,8 @@ WH_FN wh_tessera_way wh_tessera_soon_(const wh_tessera_core *g, wh_mask mask, wh
             break;
         }
     }
-    const int more = (p == NULL && c != WH_TESSERA_NO_REQUEST) || owes != 0 || g->tracks != 0;
+    const int more = (p == NULL && c != WH_TESSERA_NO_REQUEST) || owes != 0 ||
+                     (g->tracks & WH_TESSERA_COUNTS) != 0;
     wh_tessera_way way;
     way.p = p;
     way.v = v;
@@ -221,7 +222,7 @@ WH_FN uint32_t wh_tessera_next_(const wh_tessera_core *g, wh_mask mask, wh_tesse
 /* Blocks for the lanes that have none (p NULL): of class c, or NO_CLASS: nothing. mask, a constant:
  * all lanes of a full warp, `lanes` is the caller's group of one class; or 0: each lane for itself.
  * v: what the add to its cursor returned for the group, by which it may be the refiller; or what
- * its leader saw there instead. */
+ * its leader saw there instead. No block: NULL, or LATE. */
 WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard,
                               uint32_t c, uint64_t v, int refills, void *p) {
     const wh_tessera_class cls = wh_tessera_header_of_(g)->classes[c];
@@ -256,7 +257,7 @@ WH_FN void *wh_tessera_climb_(const wh_tessera_core *g, wh_mask mask, wh_mask la
         }
         ask.rung = wh_tessera_next_(g, mask, ask, need && ask.rung == WH_TESSERA_NONE, &ticket);
         if (need && ask.rung == WH_TESSERA_DONE) {
-            wh_tessera_failed_(g, shard, c < g->n_small, ticket.wish);
+            p = wh_tessera_failed_(g, shard, c < g->n_small, ticket.wish);
             need = 0;
         }
         /* Who waits sleeps: lanes that look again and again are in the way of who refills, and even

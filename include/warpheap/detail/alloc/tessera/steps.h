@@ -63,6 +63,11 @@ WH_FN int wh_tessera_is_unused_(wh_tessera_core g, uint32_t chunk) { /* I2 */
     return !any;
 }
 
+WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
+    const uint32_t shard = wh_sm_id() * h.shard_scale >> 16;
+    return shard < h.last_shard ? shard : h.last_shard;
+}
+
 /* The top, alike for all lanes of mask: it may rise (growth.h). */
 WH_FN uint32_t wh_tessera_top_of_all_(wh_tessera_core g, wh_mask mask) {
     wh_assert_internal(wh_tessera_in_mask_(mask));

@@ -24,6 +24,9 @@
  *   oom.h         whether there is anything at all (X1, X3, P8)
  *   runs.h        requests of more than a chunk (X2)
  *   slow.h        the slow path of slots: a short way, then a ladder
+ *   guard.h       what a block of a checked heap has before it
+ *   checked.h     heaps that check what their users do (R1 to R3, P14, P15)
+ *   failures.h    records of mallocs that return NULL
  *   inspect.h     first state, statistics, checks
  *   growth.h      memory that a thread of the host adds while lanes run (I10, X4, P12, P13)
  *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
@@ -39,20 +42,22 @@
 #ifndef WH_ALLOC_TESSERA_H
 #define WH_ALLOC_TESSERA_H
 
+#include "warpheap/detail/alloc/tessera/checked.h"
 #include "warpheap/detail/alloc/tessera/slow.h"
 
 #include "warpheap/detail/simt/begin.h"
 
-WH_FN uint32_t wh_tessera_my_shard_(wh_tessera_ref h) {
-    const uint32_t shard = wh_sm_id() * h.shard_scale >> 16;
-    return shard < h.last_shard ? shard : h.last_shard;
-}
+#define WH_TESSERA_TOLD 2u /* way.more: the caller says where a failure happens, and notes it */
 
 /* What malloc does not find at once, for all lanes of mask, or if that is 0 those that are here:
- * those without a block want n bytes. way: how far they are. */
+ * those without a block want n bytes. way: how far they are. No block: NULL, for a caller that
+ * notes it NULL or LATE. */
 WH_FN_LINKED(void *, wh_tessera_more_,
              (const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard, uint64_t n,
               wh_tessera_way way)) {
+    if (wh_tessera_checks_(g)) {
+        return wh_tessera_checked_malloc_(g, shard, n, 1, 0);
+    }
     const uint32_t chunk = 1u << g->chunk_log2;
     void *p = way.p;
     uint32_t c = WH_TESSERA_NO_CLASS;
@@ -74,8 +79,11 @@ WH_FN_LINKED(void *, wh_tessera_more_,
                                   is_run ? c : WH_TESSERA_NO_CLASS, is_run ? n : 0, 1);
         p = is_run ? q : p;
     }
-    if (g->tracks) {
-        wh_tessera_count_mallocs_(g, mask, p);
+    if (way.more != WH_TESSERA_TOLD && n != 0 && wh_tessera_is_none_(p)) {
+        p = wh_tessera_failure_(g, n, 0, p);
+    }
+    if ((g->tracks & WH_TESSERA_COUNTS) != 0) {
+        wh_tessera_count_mallocs_(g, mask, wh_tessera_is_none_(p) ? NULL : p);
     }
     return p;
 }
@@ -128,6 +136,7 @@ typedef struct wh_tessera_want {
     uint32_t c;
     int is_slot;    /* a slot of a small class */
     int takes_slab; /* all lanes of a full warp do, and its class has slabs for these */
+    int told;       /* a constant: see WH_TESSERA_TOLD */
     wh_group group;
 } wh_tessera_want;
 
@@ -168,12 +177,13 @@ WH_FN void *wh_tessera_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_tessera
         const wh_tessera_core *g = wh_tessera_core_of_(h);
         const uint32_t none = n != 0 ? WH_TESSERA_NO_CLASS : WH_TESSERA_NO_REQUEST;
         const uint32_t c = want.is_slot ? want.c : none;
-        const wh_tessera_way way =
-            together ? wh_tessera_soon_warp_(g, group.lanes, shard, c, v, refills, p)
-                     : wh_tessera_soon_each_(g, shard, c, v, refills, p);
+        wh_tessera_way way = together
+                                 ? wh_tessera_soon_warp_(g, group.lanes, shard, c, v, refills, p)
+                                 : wh_tessera_soon_each_(g, shard, c, v, refills, p);
         p = way.p;
         /* Of a full warp soon_ has asked: a vote behind a call may go wrong (simt/cuda.h). */
         if (together || mask == 0 ? (int)way.more : wh_any(mask, (int)way.more)) {
+            way.more = want.told ? WH_TESSERA_TOLD : way.more;
             p = wh_tessera_more_(g, mask, group.lanes, shard, n, way);
         }
     }
@@ -186,11 +196,12 @@ WH_FN void *wh_tessera_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_tessera
 /* The lanes of a full warp ask in groups of one class. Those of a part of one each ask for
  * themselves, as they can only tell each other by shuffles (simt/cuda.h), which take longer than
  * the atomics that they would save. */
-WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n) {
+WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n, int told) {
     const int together = mask == WH_FULL_WARP;
     wh_tessera_want want;
     want.is_slot = (uint64_t)n >> 32 == 0 && (uint32_t)n - 1 < h.max_slot; /* not so for 0 */
     want.c = want.is_slot ? wh_tessera_class_of((uint32_t)n) : WH_TESSERA_NO_CLASS;
+    want.told = told;
     want.group = together ? wh_group_by_u32(mask, want.c) : wh_group_alone();
     want.cls = h.classes[want.c];
     want.cursor = &h.shards->cursors[want.c];
@@ -200,44 +211,52 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n) {
 
 WH_FN void *wh_tessera_malloc(wh_tessera_ref h, wh_mask mask, size_t n) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
-    return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n) /* it is a constant */
-                                : wh_tessera_malloc_(h, mask, n);
+    return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 0) /* it is a constant */
+                                : wh_tessera_malloc_(h, mask, n, 0);
+}
+
+/* Requests for alignments that no slot has. All lanes of mask; n = 0: nothing. */
+WH_FN_LINKED(void *, wh_tessera_aligned_run_,
+             (const wh_tessera_core *g, wh_mask mask, uint32_t shard, uint64_t n, uint64_t align,
+              wh_site site)) {
+    void *p = NULL;
+    if (wh_tessera_checks_(g)) {
+        p = wh_tessera_checked_malloc_(g, shard, n, align, site);
+        wh_syncwarp(mask);
+        return p;
+    }
+    p = wh_tessera_run_(g, mask, shard, WH_TESSERA_NO_CLASS, n, align);
+    if (n != 0 && wh_tessera_is_none_(p)) {
+        p = wh_tessera_failure_(g, n, site, p);
+    }
+    if ((g->tracks & WH_TESSERA_COUNTS) != 0) {
+        wh_tessera_count_mallocs_(g, mask, p);
+    }
+    return p;
 }
 
 /* A slot of 2^k bytes lies at a multiple of 2^k, as slabs and chunks do. */
-WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, size_t n) {
+WH_FN void *wh_tessera_aligned_at(wh_tessera_ref h, wh_mask mask, size_t align, size_t n,
+                                  wh_site site) {
     wh_assert(wh_tessera_in_mask_(mask) && wh_is_pow2(align));
     const uint64_t size = n == 0 || n > align ? n : align;
     const int is_slot = size - 1 < h.max_slot;
     const uint64_t slot = is_slot ? (uint64_t)1 << wh_log2_ceil(size) : 0;
-    void *p = wh_tessera_malloc_(h, mask, (size_t)slot);
+    void *p = wh_tessera_malloc_(h, mask, (size_t)slot, 1);
+    if (slot != 0 && wh_tessera_is_none_(p)) {
+        p = wh_tessera_failure_(wh_tessera_core_of_(h), n, site, p);
+    }
     const int is_run = n != 0 && !is_slot;
     if (wh_any(mask, is_run)) {
-        void *q = wh_tessera_run_(wh_tessera_core_of_(h), mask, wh_tessera_my_shard_(h),
-                                  WH_TESSERA_NO_CLASS, is_run ? n : 0, align);
+        void *q = wh_tessera_aligned_run_(wh_tessera_core_of_(h), mask, wh_tessera_my_shard_(h),
+                                          is_run ? n : 0, align, site);
         p = is_run ? q : p;
-        if (h.tracks) {
-            wh_tessera_count_mallocs_(wh_tessera_core_of_(h), mask, q);
-        }
     }
     wh_syncwarp(mask);
     return p;
 }
-
-/* What a lane's group has given back is no slab's, or was free before. */
-WH_FN int wh_tessera_freed_well_(wh_tessera_shard *own, uint64_t *at, uint64_t tag, uint64_t old,
-                                 uint64_t bits, uint32_t twice) {
-    const uint32_t of = wh_tessera_word_class1(old);
-    const int is_slab = of == 0 || of == wh_tessera_tag_class(tag) + 1;
-    const uint64_t bad = is_slab ? bits & old : bits;
-    if (bad == 0 && twice == 0) {
-        return 1;
-    }
-    wh_tessera_bad_free_(own, twice + wh_popc64(bad));
-    if (!is_slab && !wh_tessera_is_gone(old)) { /* nobody takes slots of one that is */
-        (void)wh_fetch_and_u64_relaxed(at, ~bits);
-    }
-    return is_slab && (bits & ~old) != 0;
+WH_FN void *wh_tessera_aligned(wh_tessera_ref h, wh_mask mask, size_t align, size_t n) {
+    return wh_tessera_aligned_at(h, mask, align, n, 0);
 }
 
 /* The lanes of a full warp in groups of one word, and the groups' bits, as wh_group_in_words; if
@@ -339,6 +358,41 @@ WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
     }
 }
 
+/* --- calls that say where they stand --------------------------------------------------------- */
+
+WH_FN int wh_tessera_is_checked_(wh_tessera_ref h) {
+    return WH_CHECKED && h.max_slot == 0;
+}
+WH_FN void *wh_tessera_malloc_at(wh_tessera_ref h, wh_mask mask, size_t n, wh_site site) {
+    if (wh_tessera_is_checked_(h)) {
+        void *p =
+            wh_tessera_checked_malloc_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h), n, 1, site);
+        if (mask != 0) {
+            wh_syncwarp(mask);
+        }
+        return p;
+    }
+    void *p = mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 1)
+                                   : wh_tessera_malloc_(h, mask, n, 1);
+    if (n != 0 && wh_tessera_is_none_(p)) {
+        p = wh_tessera_failure_(wh_tessera_core_of_(h), n, site, p);
+    }
+    return p;
+}
+WH_FN void wh_tessera_free_at(wh_tessera_ref h, wh_mask mask, void *p, wh_site site) {
+    if (!wh_tessera_is_checked_(h)) {
+        wh_tessera_free(h, mask, p);
+        return;
+    }
+    if (mask != 0) {
+        wh_syncwarp(mask); /* every lane's last use comes before any lane's free */
+    }
+    if (p != NULL) {
+        wh_tessera_checked_free_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h),
+                                 (uint64_t)((unsigned char *)p - h.base), site);
+    }
+}
+
 /* --- pools ------------------------------------------------------------------------------- */
 
 /* What malloc and free find out of a size, once for all blocks. */
@@ -382,13 +436,14 @@ WH_HD uint64_t wh_tessera_pool_size(wh_tessera_pool pool) {
 
 /* The lanes of a full warp that want a block are one group. */
 WH_FN void *wh_tessera_pool_malloc_(wh_tessera_ref h, wh_mask mask, wh_mask wanting,
-                                    wh_tessera_pool pool) {
+                                    wh_tessera_pool pool, int told) {
     const int together = mask == WH_FULL_WARP;
     wh_tessera_want want;
     const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
     want.cls = pool.cls;
     want.cursor = pool.cursor;
     want.c = pool.c;
+    want.told = told;
     want.is_slot = pool.c < WH_TESSERA_SMALL && wants;
     want.takes_slab = wanting == WH_FULL_WARP && pool.takes_slab;
     want.group = wh_group_alone();
@@ -406,8 +461,8 @@ WH_FN void *wh_tessera_pool_malloc(wh_tessera_ref h, wh_mask mask, wh_mask wanti
                                    wh_tessera_pool pool) {
     wh_assert(mask == 0 || (wh_tessera_in_mask_(mask) && wanting != 0 && (wanting & ~mask) == 0));
     return mask == WH_FULL_WARP && wanting == WH_FULL_WARP
-               ? wh_tessera_pool_malloc_(h, WH_FULL_WARP, WH_FULL_WARP, pool) /* constants */
-               : wh_tessera_pool_malloc_(h, mask, wanting, pool);
+               ? wh_tessera_pool_malloc_(h, WH_FULL_WARP, WH_FULL_WARP, pool, 0) /* constants */
+               : wh_tessera_pool_malloc_(h, mask, wanting, pool, 0);
 }
 WH_FN void wh_tessera_pool_free(wh_tessera_ref h, wh_mask mask, wh_tessera_pool pool, void *p) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
@@ -418,10 +473,39 @@ WH_FN void wh_tessera_pool_free(wh_tessera_ref h, wh_mask mask, wh_tessera_pool 
     }
 }
 
+/* The same with where the call stands. */
+WH_FN void *wh_tessera_pool_malloc_at(wh_tessera_ref h, wh_mask mask, wh_mask wanting,
+                                      wh_tessera_pool pool, wh_site site) {
+    const int wants = mask == 0 || (wanting >> wh_lane_id() & 1) != 0;
+    if (wh_tessera_is_checked_(h)) {
+        return wh_tessera_malloc_at(h, mask, wants ? (size_t)pool.bytes : 0, site);
+    }
+    void *p = wh_tessera_pool_malloc_(h, mask, wanting, pool, 1);
+    if (wants && pool.bytes != 0 && wh_tessera_is_none_(p)) {
+        p = wh_tessera_failure_(wh_tessera_core_of_(h), pool.bytes, site, p);
+    }
+    return p;
+}
+WH_FN void wh_tessera_pool_free_at(wh_tessera_ref h, wh_mask mask, wh_tessera_pool pool, void *p,
+                                   wh_site site) {
+    if (wh_tessera_is_checked_(h)) {
+        wh_tessera_free_at(h, mask, p, site);
+    } else {
+        wh_tessera_pool_free(h, mask, pool, p);
+    }
+}
+
+/* In a checked heap: what was asked for. */
+WH_FN_LINKED(uint64_t, wh_tessera_checked_size_, (const wh_tessera_core *g, uint64_t offset)) {
+    wh_fence(); /* P15 */
+    const wh_tessera_raw raw = wh_tessera_read_raw_(g, offset);
+    return raw.state == WH_TESSERA_LIVE && raw.offset + raw.front == offset ? raw.size : 0;
+}
 WH_FN uint64_t wh_tessera_usable_size(wh_tessera_ref h, const void *p) {
     const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
     if (offset >= h.bytes) {
-        return 0;
+        return wh_tessera_is_checked_(h) ? wh_tessera_checked_size_(wh_tessera_core_of_(h), offset)
+                                         : 0;
     }
     const uint64_t tag = wh_load_u64_relaxed(&h.tags[(uint32_t)(offset >> h.chunk_log2)]); /* I3 */
     return wh_tessera_block_bytes_(h.classes, h.chunk_log2, tag);
@@ -430,7 +514,7 @@ WH_FN uint64_t wh_tessera_usable_size(wh_tessera_ref h, const void *p) {
 /* Memory of a reserved heap that is not mapped is not its own: no block lies there. */
 WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
     const uint64_t offset = (uint64_t)((const unsigned char *)p - h.base);
-    return offset < h.bytes &&
+    return offset < (uint64_t)h.core.n_chunks << h.chunk_log2 &&
            (h.core.reserved == 0 ||
             wh_load_u64_relaxed(&h.tags[(uint32_t)(offset >> h.chunk_log2)]) != WH_TESSERA_ABSENT);
 }
@@ -442,6 +526,7 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 #define WH_ALLOC_RESERVES 1
 #define WH_ALLOC_SAVES 1
 #define WH_ALLOC_GAUGES 1
+#define WH_ALLOC_RECORDS 1
 
 #include "warpheap/detail/simt/end.h"
 
