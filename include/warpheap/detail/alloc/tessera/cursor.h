@@ -309,16 +309,19 @@ WH_FN uint32_t wh_tessera_claimed_slots_(wh_tessera_core g, uint32_t c, wh_tesse
 }
 
 /* The usual step of a refiller (C1): chunks of the shard's home, for a span that publish_ gets,
- * which ends the take. Or the cursor closes, as its class has many slots in partial slabs: CLOSED,
- * and the caller is the refiller no more. Or 0: home has none, or others search for all; then it
- * still is, and no take is under way. */
+ * which ends the take. Or, if half of home has been asked for, the cursor closes where its class
+ * has many slots in partial slabs: CLOSED, and the caller is the refiller no more. (Before that
+ * fresh slots are quicker; but a reserved heap stays as small as it can.) Or 0: home has none, or
+ * others search for all; then it still is, and no take is under way. */
 WH_FN uint64_t wh_tessera_claim_soon_(const wh_tessera_core *ref, wh_tessera_ask ask) {
     const wh_tessera_core g = *ref;
     const wh_tessera_class cls = wh_tessera_header_of_(ref)->classes[ask.c];
     wh_tessera_shard *own = wh_tessera_shard_at_(g, ask.shard);
     wh_tessera_cursor *cursor = &own->cursors[ask.c];
     const uint32_t home_left = wh_tessera_home_left_(g, own);
-    if (ask.last != 0 && wh_tessera_has_many_(g, cursor, ask.c, ask.seed)) {
+    const uint32_t home = wh_load_u32_relaxed(&wh_tessera_header_of_(ref)->home_chunks);
+    const int may_close = ask.last != 0 && (home_left <= home / 2 || g.reserved != 0);
+    if (may_close && wh_tessera_has_many_(g, cursor, ask.c, ask.seed)) {
         wh_store_u64_release(&cursor->span, WH_TESSERA_CLOSED);
         return WH_TESSERA_CLOSED;
     }
