@@ -11,7 +11,7 @@
 #include <warpheap/warpheap.h>
 
 #include "check.h"
-#include "planted_bugs.h"
+#include "../common/planted_bugs.h"
 
 static const uint64_t MIB = 1 << 20;
 
