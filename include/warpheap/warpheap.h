@@ -133,19 +133,22 @@ static inline wh_status wh_heap_handle(const wh_heap *heap, wh_heap_ref *handle)
 #define WH_SITE_ARGS_
 #endif
 /* WH_AT_: the same for functions of ours, in one: the record's site. WH_AT_HERE_: what a call
- * gives them, WH_AT_ARG_: what they give each other. */
+ * gives them, WH_AT_ARG_: what they give each other, WH_AT_OWN_: what those give them that call for
+ * the library itself. */
 #if WH_HAS_SITES_
 #define WH_SITE_FREE_ WH_SITE_SOME_
 #define WH_SITE_FREE_ARGS_ , wh_file, wh_line
 #define WH_AT_ , wh_site at
 #define WH_AT_ARG_ , at
 #define WH_AT_HERE_ , wh_site_of(wh_file, wh_line)
+#define WH_AT_OWN_ , WH_SITE()
 #else
 #define WH_SITE_FREE_
 #define WH_SITE_FREE_ARGS_
 #define WH_AT_
 #define WH_AT_ARG_
 #define WH_AT_HERE_
+#define WH_AT_OWN_
 #endif
 
 /* WH_TELL_OOM_(p, bytes, call): p; if it is NULL and bytes are not 0, that is told. _ONCE_: by

@@ -10,6 +10,7 @@ static uint32_t n_events, event_line;
 #define WH_SITES 1
 #include "warpheap/warpheap.h"
 
+#include "warpheap/arena.h"
 #include "warpheap/options.h"
 #include "warpheap/records.h"
 
@@ -94,6 +95,14 @@ WH_KERNEL(too_much, call_args, a) {
     }
 }
 
+/* An arena that nobody closes. One lane. */
+WH_KERNEL(leave_arena, call_args, a) {
+    wh_arena arena = wh_arena_open(1024, 4096);
+    if (wh_arena_malloc(a.h, &arena, a.n) == NULL) {
+        wh_trap("there is no memory for it");
+    }
+}
+
 static int is_here(const wh_record_site *site, uint32_t line) {
     const char *file = "unit/checked_sites.c";
     const size_t n = strlen(site->file), m = strlen(file);
@@ -170,10 +179,33 @@ static void test_failures(void **state) {
     }
 }
 
+/* Pieces of arenas are allocated by the library itself. */
+static void test_arena(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_RANDOM, 0);
+    wh_heap *heap = create(d, 1);
+    wh_record r;
+    uint32_t n = 0;
+    call_args a;
+    memset(&a, 0, sizeof a);
+    a.n = 40;
+    assert_int_equal(wh_heap_handle(heap, &a.h), WH_OK);
+    const wh_launch one = grid(d, 1, 1);
+    assert_int_equal(leave_arena(&one, &a), WH_OK);
+    assert_int_equal(wh_heap_check_blocks(heap, 1, NULL), WH_OK);
+    assert_int_equal(wh_heap_violations(heap, &r, sizeof r, 1, &n), WH_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(r.kind, WH_RECORD_LEAK);
+    assert_non_null(strstr(r.allocated.file, "arena_pieces.h"));
+    wh_heap_destroy(heap);
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_violations),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

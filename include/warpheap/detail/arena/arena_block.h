@@ -110,7 +110,8 @@ WH_FN wh_arena_hand wh_block_arena_fetch_(wh_heap_ref heap, wh_block_arena *aren
     next = wh_shfl_u32(mask, next, leader);
     if (hand.piece == 0) {
         for (hand.bytes = need > next ? need : next;; hand.bytes = need) {
-            hand.piece = (uint64_t)(uintptr_t)wh_dev_malloc_warp_(heap, mask, (size_t)hand.bytes);
+            hand.piece =
+                (uint64_t)(uintptr_t)wh_dev_malloc_warp_(heap, mask, (size_t)hand.bytes WH_AT_OWN_);
             if (hand.piece != 0 || hand.bytes == need) {
                 break;
             }

@@ -186,7 +186,7 @@ WH_FN_SLOW uint64_t wh_arena_drop_(wh_heap_ref heap, uint64_t top, uint64_t stop
         }
         top = below;
         if (give != 0) {
-            wh_dev_free_(heap, (void *)(uintptr_t)give);
+            wh_dev_free_(heap, (void *)(uintptr_t)give WH_AT_OWN_);
         }
     }
     return spare;
@@ -261,9 +261,9 @@ WH_FN wh_arena_given wh_arena_get_(wh_heap_ref heap, wh_mask mask, wh_arena aren
         }
     } else {
         for (;; bytes = need) {
-            piece =
-                (uint64_t)(uintptr_t)(mask == 0 ? wh_dev_malloc_(heap, (size_t)bytes)
-                                                : wh_dev_malloc_warp_(heap, mask, (size_t)bytes));
+            piece = (uint64_t)(uintptr_t)(mask == 0 ? wh_dev_malloc_(heap, (size_t)bytes WH_AT_OWN_)
+                                                    : wh_dev_malloc_warp_(
+                                                          heap, mask, (size_t)bytes WH_AT_OWN_));
             if (piece != 0 || bytes == WH_PLANT(arena_less, need, bytes)) {
                 break;
             }
