@@ -191,6 +191,9 @@ wh_status wh_heap_reset_on(wh_heap *heap, void *stream) {
 
 wh_status wh_heap_reset(wh_heap *heap) {
     const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
+    if (s == WH_OK) {
+        whi_records_settle(heap);
+    }
     return s == WH_OK ? wh_heap_reset_on(heap, NULL) : s;
 }
 

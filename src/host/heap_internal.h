@@ -64,6 +64,7 @@ static inline int whi_heap_has_source(const wh_heap *h) {
  * not in use yet. drop: the boxes, after the last kernel; the room is given back before. */
 wh_status whi_records_attach(wh_heap *h);
 void whi_records_drop(wh_heap *h);
+void whi_records_settle(wh_heap *h);
 
 /* reserve.c. create: of `bytes` addresses, of which h->bytes bytes are mapped; on failure nothing
  * stays. min_bytes: the least that can be mapped of so many addresses; on BAD_ARGUMENT the plan's
