@@ -408,6 +408,9 @@ static void first_spans_are_disjoint(void **state) {
         const wh_tessera_core g = plan_heap(NULL, bytes, WH_TESSERA_CHUNK_LOG2, 0).core;
         uint32_t end = 0;
         assert_true(g.begin <= 64 + g.n_chunks / 5 * 2);
+        /* A slab is a small part of the heap, and of a shard's share; or a chunk. */
+        const uint32_t most = 1u << g.max_slab_log2;
+        assert_true(most == 1 || (most <= g.n_chunks / 64 && most <= g.n_chunks / g.n_shards / 32));
         for (uint32_t c = 0; c < g.n_small; c++) {
             const wh_tessera_class cls = wh_tessera_make_class(c, g.chunk_log2, g.max_slab_log2);
             const wh_tessera_first first = wh_tessera_make_first(g, cls, end);

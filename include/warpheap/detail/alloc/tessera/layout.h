@@ -372,7 +372,7 @@ WH_FN_HOST void wh_tessera_plan_core_(wh_tessera_core *g, uint32_t n, uint32_t n
     g->words_of_chunk = (uint8_t)wh_tessera_words_of_chunk(chunk_log2);
     g->list_words = (uint32_t)wh_veb_words(n);
     g->max_slab_log2 = WH_TESSERA_MAX_SLAB_LOG2;
-    const uint64_t least = n / 64 < n / n_shards / 32 ? n / 64 : n / n_shards / 32; /* I8 */
+    const uint64_t least = n / 64 < n / n_shards / 32 ? n / 64 : n / n_shards / 32;
     while (g->max_slab_log2 > 0 && (uint64_t)1 << g->max_slab_log2 > least) {
         g->max_slab_log2--;
     }
