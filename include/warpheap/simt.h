@@ -34,6 +34,13 @@ typedef uint32_t wh_mask;
 #define WH_ALIGNAS(n) _Alignas(n)
 #endif
 
+/* Of a function that only does arithmetic: a compiler of C++14 can do it, also for device code. */
+#if defined(__cplusplus) && __cplusplus >= 201402L
+#define WH_CONSTEXPR constexpr
+#else
+#define WH_CONSTEXPR
+#endif
+
 /* x without the parentheses around it, if there are some: for an argument of a macro that may
  * have commas. (WH_BARE1_ either is called, or becomes a word that vanishes with what follows.) */
 #define WH_BARE_(x) WH_BARE2_(WH_BARE1_ x)
@@ -56,12 +63,20 @@ typedef uint32_t wh_mask;
  *                the same for those that free calls: they get 32 registers, so that kernels which
  *                free and do not allocate need no more
  * WH_HD          host and device, inlined          (static)
+ * WH_DEVICE      before a member function or a template of C++: device function
+ * WH_HOST_DEVICE likewise: host and device
+ * WH_ANY_SIDE    before all of such a function, or its `template`: it calls functions of its
+ *                template arguments, which may be for one side alone
  * WH_CALL        a public call, inlined (static): as WH_FN, and __host__ __device__ code may
  *                make it, too. Its body is
  * WH_DEVICE_ONLY(expression, type, text, arguments...)
  *                the expression, which may call device functions; on the host's side of a CUDA
  *                build type() instead, and text, a literal, goes to wh_note_host_call (NULL:
  *                nothing to say). arguments: what the expression uses, against warnings
+ * WH_FN_EXPORT(type, name, (parameters)) { ... }
+ *                device function of C's linkage, which other files and languages link. Only where
+ *                WH_MAKES_DEVICE_CODE is 1: else, in the host's half of a CUDA compiler's work, it
+ *                would be a function of the host by that name
  * WH_FN_HOST     host function, inlined            (static; under NVRTC, where there is no
  *                host, a device function that nobody calls)
  */

@@ -84,6 +84,7 @@ static uint32_t choose_mask(whi_engine *e, whi_warp *w, uint32_t must) {
 
 void whi_activemask_resolve(whi_engine *e, whi_warp *w, uint32_t must) {
     const uint32_t mask = choose_mask(e, w, must);
+    whi_schedule_add(e, mask);
     w->am_wait &= ~mask;
     w->am_ticks = 0;
     w->am_scanned = false;

@@ -15,7 +15,8 @@
  *     h<n>   the lane that was running stops for n ticks (policy stall)
  *     o<n>   a load returns the n-th value before the newest (option weak)
  *     b<k>   the next block to start is one of stream k
- * Where there is nothing to choose (one runnable lane, one stream) nothing is written.
+ * Where there is nothing to choose (one runnable lane, one stream) nothing is written. Schedules
+ * whose first word is warpheap-switches are those of sparse.c.
  */
 #include "sim_internal.h"
 
@@ -28,12 +29,14 @@
 #include <string.h>
 
 #define MAGIC "warpheap-schedule"
+#define SPARSE_MAGIC "warpheap-switches"
 #define TOKENS_A_LINE 16u
 
 struct whi_log {
     FILE *file;
     bool replay;
-    uint64_t stay; /* record: not yet written; replay: still to follow */
+    whi_sparse *sparse; /* NULL: this is none */
+    uint64_t stay;      /* record: not yet written; replay: still to follow */
     uint32_t in_line;
     uint64_t line;
     uint64_t choices; /* of this launch */
@@ -101,19 +104,20 @@ static bool read_field(whi_log *g, const char *name, uint64_t most, uint64_t *v)
     return strcmp(next_token(g), name) == 0 && parse(next_token(g), 10, v) && *v <= most;
 }
 
-static bool read_header(whi_log *g, wh_sim_options *o) {
+static bool read_header(whi_log *g, wh_sim_options *o, bool *sparse) {
     uint64_t version, arg, sms, blocks, weak;
     uint32_t policy = 0;
-    if (!read_field(g, MAGIC, 2, &version) || !read_field(g, "seed", UINT64_MAX, &o->seed) ||
-        strcmp(next_token(g), "policy") != 0) {
+    *sparse = strcmp(peek_token(g), SPARSE_MAGIC) == 0;
+    if (!read_field(g, *sparse ? SPARSE_MAGIC : MAGIC, 2, &version) ||
+        !read_field(g, "seed", UINT64_MAX, &o->seed) || strcmp(next_token(g), "policy") != 0) {
         return false;
     }
     (void)next_token(g);
     while (policy < WH_SIM_POLICY_COUNT && strcmp(g->token, whi_policy_names[policy]) != 0) {
         policy++;
     }
-    if (version != 2 || policy == WH_SIM_POLICY_COUNT || !read_field(g, "arg", UINT32_MAX, &arg) ||
-        !read_field(g, "sms", UINT32_MAX, &sms) ||
+    if (version != (*sparse ? 1u : 2u) || policy == WH_SIM_POLICY_COUNT ||
+        !read_field(g, "arg", UINT32_MAX, &arg) || !read_field(g, "sms", UINT32_MAX, &sms) ||
         !read_field(g, "blocks-per-sm", UINT32_MAX, &blocks) ||
         !read_field(g, "weak", WH_SIM_WEAK_FORMAL, &weak)) {
         return false;
@@ -126,8 +130,33 @@ static bool read_header(whi_log *g, wh_sim_options *o) {
     return true;
 }
 
+/* A file that is a schedule, or becomes one, up to its first line. */
+static wh_status begin_file(whi_log *g, wh_sim_options *o, const char *path) {
+    bool sparse = o->replay == NULL && o->switches != NULL;
+    uint64_t line = 1;
+    if (!g->replay) {
+        (void)fprintf(g->file,
+                      "%s seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
+                      " blocks-per-sm %" PRIu32 " weak %" PRIu32 "\n",
+                      sparse ? SPARSE_MAGIC " 1" : MAGIC " 2", o->seed, whi_policy_names[o->policy],
+                      o->policy_arg, o->n_sms, o->blocks_per_sm, o->weak);
+    } else if (!read_header(g, o, &sparse)) {
+        return whi_refuse(WH_BAD_FORMAT, "%.200s:1: this is no schedule of this version", path);
+    } else if (sparse && fgetc(g->file) != '\n') {
+        return whi_refuse(WH_BAD_FORMAT, "%.200s:1: there is something behind the weak N", path);
+    }
+    const wh_status s = sparse ? whi_sparse_open(&g->sparse, g->file, g->replay, &line) : WH_OK;
+    return s == WH_BAD_FORMAT
+               ? whi_refuse(s,
+                            "%.200s:%" PRIu64 ": a line of switches is LAUNCH THREAD N and a "
+                            "choice: g, w, m, o or b with its number",
+                            path, line)
+               : s;
+}
+
 wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
-    const char *path = o->replay != NULL ? o->replay : o->record;
+    const char *record = o->record != NULL ? o->record : o->switches;
+    const char *path = o->replay != NULL ? o->replay : record;
     whi_log *g = calloc(1, sizeof *g);
     if (g == NULL) {
         return WH_OUT_OF_MEMORY;
@@ -141,15 +170,10 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
         free(g);
         return s;
     }
-    if (!g->replay) {
-        (void)fprintf(g->file,
-                      MAGIC " 2 seed %" PRIu64 " policy %s arg %" PRIu32 " sms %" PRIu32
-                            " blocks-per-sm %" PRIu32 " weak %" PRIu32 "\n",
-                      o->seed, whi_policy_names[o->policy], o->policy_arg, o->n_sms,
-                      o->blocks_per_sm, o->weak);
-    } else if (!read_header(g, o)) {
+    const wh_status s = begin_file(g, o, path);
+    if (s != WH_OK) {
         (void)whi_log_close(g);
-        return whi_refuse(WH_BAD_FORMAT, "%.200s:1: this is no schedule of this version", path);
+        return s;
     }
     *log = g;
     return WH_OK;
@@ -158,6 +182,7 @@ wh_status whi_log_open(whi_log **log, wh_sim_options *o) {
 wh_status whi_log_close(whi_log *g) {
     const bool bad = ferror(g->file) != 0;
     const bool bad_close = fclose(g->file) != 0;
+    whi_sparse_close(g->sparse);
     free(g);
     return bad || bad_close ? WH_IO_ERROR : WH_OK;
 }
@@ -239,6 +264,10 @@ bool whi_log_begin(whi_engine *e) {
     g->stay = 0;
     g->choices = 0;
     g->in_line = 0;
+    if (g->sparse != NULL) {
+        whi_sparse_begin(g->sparse);
+        return true;
+    }
     if (!g->replay) {
         put_batch(g, e->batch);
         return true;
@@ -266,11 +295,12 @@ void whi_log_end(whi_engine *e) {
     whi_log *g = e->log;
     if (!g->replay) {
         flush_stay(g);
-        (void)fprintf(g->file, "end\n");
+        (void)fprintf(g->file, "%s", g->sparse != NULL ? "" : "end\n");
         if (fflush(g->file) != 0 || ferror(g->file) != 0) {
             whi_note_failure(e, NULL, "the schedule could not be written to the file of record=");
         }
-    } else if (!e->batch->failed && (g->stay > 0 || strcmp(next_token(g), "end") != 0)) {
+    } else if (g->sparse == NULL && !e->batch->failed &&
+               (g->stay > 0 || strcmp(next_token(g), "end") != 0)) {
         diverged(e, "the kernel has ended, but the schedule goes on");
     }
 }
@@ -279,20 +309,27 @@ bool whi_log_replays(const whi_log *g) {
     return g->replay;
 }
 
-void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next) {
+bool whi_log_is_sparse(const whi_log *g) {
+    return g->sparse != NULL && g->replay;
+}
+
+void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next, bool leave) {
     whi_log *g = e->log;
-    if (next == l) {
+    if (g->sparse != NULL) {
+        whi_sparse_picked(g->sparse, l, next, leave);
+    } else if (e->n_run > 1 && next == l) {
         g->stay++;
-        return;
+    } else if (e->n_run > 1) {
+        flush_stay(g);
+        put_number(g, 'g', whi_thread_of(next));
     }
-    const whi_grid *grid = next->warp->block->grid;
-    flush_stay(g);
-    put_number(g, 'g',
-               grid->first_thread + (uint64_t)next->self.block * grid->threads + next->self.thread);
 }
 
 whi_lane *whi_log_pick(whi_engine *e, whi_lane *l) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        return whi_sparse_pick(e, g->sparse, l);
+    }
     if (e->n_run == 1) {
         return e->runnable[0];
     }
@@ -341,6 +378,11 @@ whi_lane *whi_log_pick(whi_engine *e, whi_lane *l) {
 
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        const whi_warp *w = whi_current()->warp;
+        return (uint32_t)whi_sparse_choice(g->sparse, 'w', ticks,
+                                           w != NULL ? wh_popc32(w->live) : 1);
+    }
     if (g->replay) {
         return (uint32_t)replayed(e, 'w', "comes to wh_activemask");
     }
@@ -351,6 +393,9 @@ uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks) {
 
 uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        return ticks; /* a replay does not come here */
+    }
     if (g->replay) {
         const uint64_t n = replayed(e, 'z', "backs off");
         if (n == 0 || n >= WHI_WHEEL) {
@@ -365,6 +410,10 @@ uint32_t whi_log_sleep(whi_engine *e, uint32_t ticks) {
 
 uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        const uint64_t n = whi_sparse_choice(g->sparse, 'o', age, 0);
+        return n <= most ? (uint32_t)n : most;
+    }
     if (g->replay) {
         const uint64_t n = replayed(e, 'o', "loads");
         if (n > most) {
@@ -378,23 +427,45 @@ uint32_t whi_log_age(whi_engine *e, uint32_t age, uint32_t most) {
 }
 
 void whi_log_stall(whi_engine *e, uint32_t ticks) {
-    flush_stay(e->log);
-    put_number(e->log, 'h', ticks);
+    if (e->log->sparse == NULL) { /* others go on meanwhile, which is all that counts there */
+        flush_stay(e->log);
+        put_number(e->log, 'h', ticks);
+    }
+}
+
+/* Whether the lanes of a mask wait in wh_activemask at one call, those of must among them. */
+static bool is_good_mask(const whi_warp *w, uint32_t mask, uint32_t must) {
+    bool good = mask != 0 && (mask & ~w->am_wait) == 0 && (mask & must) == must;
+    for (uint32_t m = mask; good && m != 0; m &= m - 1) {
+        good = strcmp(w->lanes[wh_ctz32(m)].site, w->lanes[wh_ctz32(mask)].site) == 0;
+    }
+    return good;
+}
+
+/* All that wait at the call of the first one, or of those in must. */
+static uint32_t default_mask(const whi_warp *w, uint32_t must) {
+    uint32_t mask = must;
+    for (uint32_t m = w->am_wait; m != 0; m &= m - 1) {
+        const uint32_t more = mask | 1u << wh_ctz32(m);
+        mask = is_good_mask(w, more, must) ? more : mask;
+    }
+    return mask;
 }
 
 uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        const uint32_t by_default = default_mask(w, must);
+        mask = (uint32_t)whi_sparse_choice(g->sparse, 'm', mask, by_default);
+        return is_good_mask(w, mask, must) ? mask : by_default;
+    }
     if (!g->replay) {
         flush_stay(g);
         put_number(g, 'm', mask);
         return mask;
     }
     mask = (uint32_t)replayed(e, 'm', "resolves a wh_activemask");
-    bool good = mask != 0 && (mask & ~w->am_wait) == 0 && (mask & must) == must;
-    for (uint32_t m = mask; good && m != 0; m &= m - 1) {
-        good = strcmp(w->lanes[wh_ctz32(m)].site, w->lanes[wh_ctz32(mask)].site) == 0;
-    }
-    if (!good) {
+    if (!is_good_mask(w, mask, must)) {
         diverged(e, "a wh_activemask is to name lanes that are not there");
     }
     return mask;
@@ -403,6 +474,14 @@ uint32_t whi_log_mask(whi_engine *e, whi_warp *w, uint32_t mask, uint32_t must) 
 uint32_t whi_log_stream(whi_engine *e, uint32_t stream,
                         bool (*may)(const whi_batch *, uint32_t k)) {
     whi_log *g = e->log;
+    if (g->sparse != NULL) {
+        uint32_t by_default = 0;
+        while (!may(e->batch, by_default)) { /* one may */
+            by_default++;
+        }
+        const uint64_t k = whi_sparse_choice(g->sparse, 'b', stream, by_default);
+        return k < e->batch->n_streams && may(e->batch, (uint32_t)k) ? (uint32_t)k : by_default;
+    }
     if (!g->replay) {
         flush_stay(g);
         put_number(g, 'b', stream);

@@ -35,6 +35,9 @@ void whi_describe_lane(const whi_lane *l, char *text, size_t bytes) {
     case WHI_LANE_ASLEEP:
         (void)snprintf(text, bytes, "sleeps");
         return;
+    case WHI_LANE_STOPPED:
+        (void)snprintf(text, bytes, "has been stopped for ever");
+        return;
     case WHI_LANE_IN_ACTIVEMASK:
         (void)snprintf(text, bytes, "waits in wh_activemask at %s", site);
         return;

@@ -469,6 +469,14 @@ static wh_status sim_reserve(wh_device *base, void **p, uint64_t bytes) {
     return *p != NULL ? WH_OK : WH_OUT_OF_MEMORY;
 }
 
+/* What a map brings is no write of a thread: who reads it before others have told that it is there
+ * may see junk, but there is no race. */
+static void fill_new(void *at, uint64_t bytes) {
+    for (uint64_t k = 0; k < bytes / sizeof(uint64_t); k++) {
+        __atomic_store_n((uint64_t *)at + k, JUNK * UINT64_C(0x0101010101010101), __ATOMIC_RELAXED);
+    }
+}
+
 static wh_status sim_map(wh_device *base, void *at, uint64_t bytes, uint64_t piece) {
     whi_sim_device *d = (whi_sim_device *)base;
     if (!count_memory(d, bytes)) {
@@ -479,7 +487,7 @@ static wh_status sim_map(wh_device *base, void *at, uint64_t bytes, uint64_t pie
         return WH_OUT_OF_MEMORY;
     }
     for (uint64_t k = 0; k < bytes; k += piece) {
-        memset((char *)at + k, JUNK, piece < JUNK_BYTES ? piece : JUNK_BYTES);
+        fill_new((char *)at + k, piece < JUNK_BYTES ? piece : JUNK_BYTES);
     }
     return WH_OK;
 }
@@ -546,8 +554,8 @@ static wh_status sim_copy(wh_device *base, void *to, const void *from, uint64_t 
     return s;
 }
 
-static wh_status sim_copy_out_on(wh_device *base, void *to, const void *from, uint64_t bytes,
-                                 void *stream) {
+static wh_status sim_copy_on(wh_device *base, void *to, const void *from, uint64_t bytes,
+                             void *stream) {
     (void)stream;
     return sim_copy(base, to, from, bytes);
 }
@@ -625,6 +633,66 @@ static wh_status sim_get_counters(const wh_device *base, wh_device_counters *c) 
     return WH_OK;
 }
 
+uint64_t whi_sim_schedule(const wh_device *device) {
+    return whi_mix(((const whi_sim_device *)device)->engines[0].schedule);
+}
+
+/* The line that the option `schedules` asks for. A line that the file has no room for is missing:
+ * nobody is told by a close. */
+static void write_schedule(const whi_sim_device *d) {
+    const whi_engine *e = d->engines;
+    const bool has_one = e != NULL && d->n_workers == 1 && e->schedule != 0;
+    if (d->schedules != NULL && has_one && !e->schedule_ended) {
+        (void)fprintf(d->schedules, "%016" PRIx64 " %" PRIu64 "\n", whi_sim_schedule(&d->base),
+                      e->steps - e->schedule_start);
+    }
+}
+
+static uint64_t first_random(uint64_t seed, uint32_t engine) {
+    return whi_mix(seed + whi_mix((uint64_t)engine + 1));
+}
+
+void whi_sim_seed(wh_device *device, uint64_t seed) {
+    whi_sim_device *d = (whi_sim_device *)device;
+    whi_engine *e = &d->engines[0];
+    d->options.seed = seed;
+    memset(d->pct_memory, 0, sizeof d->pct_memory);
+    e->rng = first_random(seed, 0);
+    e->schedule = 0;
+    e->schedule_start = e->steps;
+    e->schedule_ended = false;
+    e->tick = 0;
+}
+
+void whi_sim_end_schedule(wh_device *device) {
+    whi_sim_device *d = (whi_sim_device *)device;
+    write_schedule(d);
+    d->engines[0].schedule_ended = true;
+}
+
+void whi_sim_steer(wh_device *device, const whi_steering *steering) {
+    ((whi_sim_device *)device)->engines[0].steering = steering;
+}
+
+void whi_sim_stop(wh_device *device, uint64_t thread, uint64_t n) {
+    whi_engine *e = &((whi_sim_device *)device)->engines[0];
+    e->stop_thread = thread;
+    e->stop_at = n;
+}
+
+void whi_sim_budget(wh_device *device, uint64_t points) {
+    ((whi_sim_device *)device)->options.step_budget = points;
+}
+
+uint64_t whi_sim_asked(const wh_device *device) {
+    return ((const whi_sim_device *)device)->engines[0].stop_asked;
+}
+
+uint64_t whi_sim_steps(void) {
+    const whi_engine *e = whi_current()->engine;
+    return e != NULL ? e->steps : 0;
+}
+
 static void sim_close(wh_device *base) {
     whi_sim_device *d = (whi_sim_device *)base;
     (void)run_queue(d);
@@ -644,6 +712,10 @@ static void sim_close(wh_device *base) {
     }
     if (d->log != NULL) {
         (void)whi_log_close(d->log);
+    }
+    write_schedule(d);
+    if (d->schedules != NULL) {
+        (void)fclose(d->schedules);
     }
     for (size_t i = 0; i < d->n_allocations; i++) {
         give_memory(&d->allocations[i]);
@@ -670,7 +742,8 @@ static const whi_device_ops sim_ops = {
     .get_counters = sim_get_counters,
     .alloc_on = sim_alloc_on,
     .free_on = sim_free_on,
-    .copy_out_on = sim_copy_out_on,
+    .copy_out_on = sim_copy_on,
+    .copy_in_on = sim_copy_on,
     .lens_open = sim_lens_open,
     .lens_close = sim_lens_close,
     .look = sim_look,
@@ -718,6 +791,14 @@ static bool apply_setting(wh_sim_options *o, const char *key, const char *value)
         o->replay = value;
         return true;
     }
+    if (strcmp(key, "switches") == 0) {
+        o->switches = value;
+        return true;
+    }
+    if (strcmp(key, "schedules") == 0) {
+        o->schedules = value;
+        return true;
+    }
     const struct {
         const char *key;
         uint32_t *field;
@@ -751,7 +832,8 @@ static bool apply_environment(wh_sim_options *o, char *text) {
             (void)whi_refuse(WH_BAD_ARGUMENT,
                              "environment variable WH_SIM: '%.40s%s%.40s' is no setting; known are "
                              "seed=N policy=NAME arg=N sms=N blocks=N workers=N weak=N budget=N "
-                             "record=FILE replay=FILE, with commas (docs/SIMULATOR.md)",
+                             "record=FILE switches=FILE replay=FILE schedules=FILE, with commas "
+                             "(docs/SIMULATOR.md)",
                              item, equals != NULL ? "=" : "", equals != NULL ? equals + 1 : "");
             return false;
         }
@@ -777,11 +859,12 @@ static bool complete(wh_sim_options *o) {
     if (o->policy_arg == 0) {
         o->policy_arg = arguments[o->policy];
     }
+    const int n_files = (o->record != NULL) + (o->switches != NULL) + (o->replay != NULL);
     return o->n_sms <= MOST_SMS && o->blocks_per_sm <= MOST_BLOCKS_PER_SM &&
-           o->workers <= MOST_WORKERS && (o->policy != WH_SIM_PCT || o->policy_arg <= 3) &&
+           o->workers <= MOST_WORKERS &&
+           (o->policy != WH_SIM_PCT || o->policy_arg <= WHI_MOST_PCT_DEPTH) &&
            o->step_budget <= UINT64_MAX / 2 && o->weak <= WH_SIM_WEAK_FORMAL &&
-           (o->workers == 1 || (o->weak == 0 && o->record == NULL && o->replay == NULL)) &&
-           (o->record == NULL || o->replay == NULL);
+           (o->workers == 1 || (o->weak == 0 && n_files == 0)) && n_files <= 1;
 }
 
 static wh_status open_engines(whi_sim_device *d) {
@@ -798,7 +881,7 @@ static wh_status open_engines(whi_sim_device *d) {
         e->device = d;
         e->index = i;
         e->hooked = h->asan || h->tsan;
-        e->rng = whi_mix(o->seed + whi_mix((uint64_t)i + 1));
+        e->rng = first_random(o->seed, i);
         e->log = d->log;
         e->n_sm_slots = (sm_slots - i + d->n_workers - 1) / d->n_workers;
         e->sm_busy = calloc(e->n_sm_slots, 1);
@@ -833,14 +916,24 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
                        "a value in wh_sim_options or WH_SIM is out of its range, or "
                        "two do not go together (device.h, docs/SIMULATOR.md)");
     }
-    if (s == WH_OK && (o->record != NULL || o->replay != NULL)) {
+    if (s == WH_OK && o->schedules != NULL) {
+        d->schedules = fopen(o->schedules, "ae");
+        if (d->schedules == NULL) {
+            s = whi_refuse(WH_IO_ERROR, "cannot open %.200s to write hashes of schedules: %s",
+                           o->schedules, strerror(errno));
+        } else {
+            (void)setvbuf(d->schedules, NULL, _IOLBF, BUFSIZ); /* several may write to it */
+        }
+    }
+    if (s == WH_OK && (o->record != NULL || o->switches != NULL || o->replay != NULL)) {
         s = whi_log_open(&d->log, o);
     }
     /* The replayed file's header comes in place of the options: check it as well. */
     if (s == WH_OK && d->log != NULL && !complete(o)) {
         s = WH_BAD_FORMAT;
     }
-    o->record = o->replay = NULL; /* not used again; they may not outlive the call */
+    o->record = o->switches = o->replay = o->schedules =
+        NULL; /* not used again; they may not outlive the call */
     free(settings);
     if (s == WH_OK) {
         s = open_engines(d);

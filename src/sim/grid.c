@@ -124,6 +124,7 @@ static bool start_block(whi_engine *e, uint32_t slot) {
             l->self.sm = sm;
             l->self.weak = e->weak != NULL;
             l->self.dims = &g->dims;
+            l->asked = 0;
             if (e->weak != NULL) {
                 whi_weak_lane(e, l, g->before != NULL);
             }
@@ -332,6 +333,7 @@ static void enter(whi_engine *e) {
     whi_lane *first = whi_pick(e, &before, true);
     if (first != NULL) {
         e->switches++;
+        whi_schedule_add(e, first->self.block << 10 ^ first->self.thread);
         whi_sim_self = &first->self;
         whi_fiber_switch(&e->main, &first->fiber, e->hooked);
     }
@@ -388,6 +390,7 @@ void whi_engine_run(whi_engine *e, whi_batch *batch) {
             }
         }
     }
+    e->stop_at = 0;
     if (e->log != NULL) {
         whi_log_end(e);
     }

@@ -16,10 +16,14 @@
 #define PCT_FAIR_AFTER 8u       /* a launch this many times longer than guessed */
 #define FIRST_SLEEP 2u          /* wh_backoff attempts before this one only yield */
 #define STALL_MAGNITUDES 8u     /* up to 128 ticks */
+#define SPARSE_LONGEST_STINT 20000u
 
 /* wh_backoff: the first attempts only give way; later ones leave the CPU to lanes that
  * have something to do, for twice as long each time. */
 static void fall_asleep(whi_engine *e, whi_lane *l, uint32_t attempt) {
+    if (e->steering != NULL || (e->log != NULL && whi_log_is_sparse(e->log))) {
+        return;
+    }
     const uint32_t most = attempt < 8 ? 1u << attempt : WHI_WHEEL - 1;
     const uint32_t ticks =
         e->policy_mode == WHI_MODE_ROUND_ROBIN ? most : 1 + whi_random_below(e, most);
@@ -76,7 +80,7 @@ static whi_lane *pick_pct(whi_engine *e, whi_lane *l, bool leave) {
     return e->runnable[0];
 }
 
-static whi_lane *pick_logged(whi_engine *e, whi_lane *l, bool leave);
+static whi_lane *pick_watched(whi_engine *e, whi_lane *l, bool leave);
 
 static inline whi_lane *pick_by(whi_engine *e, whi_mode mode, whi_lane *l, bool leave) {
     switch (mode) {
@@ -90,20 +94,72 @@ static inline whi_lane *pick_by(whi_engine *e, whi_mode mode, whi_lane *l, bool 
         return pick_pct(e, l, leave);
     case WHI_MODE_STALL:
         return pick_stall(e, l, leave);
-    case WHI_MODE_LOGGED:
+    case WHI_MODE_WATCHED:
         break;
     }
-    return pick_logged(e, l, leave);
+    return pick_watched(e, l, leave);
 }
 
-/* As without a record, random draws too; what there was to choose is recorded. */
-static whi_lane *pick_logged(whi_engine *e, whi_lane *l, bool leave) {
-    if (whi_log_replays(e->log)) {
+/* As the test wants it. */
+static whi_lane *pick_steered(whi_engine *e, whi_lane *l, bool leave) {
+    uint64_t can = 0;
+    for (uint32_t i = 0; i < e->n_run; i++) {
+        can |= (uint64_t)1 << whi_thread_of(e->runnable[i]);
+    }
+    if (e->n_run == 1) {
+        return e->runnable[0];
+    }
+    const uint32_t ran = l->engine != NULL ? (uint32_t)whi_thread_of(l) : 64;
+    return whi_find_lane(e, e->steering->choose(e->steering->state, can, ran, leave));
+}
+
+/* As the schedule says, or by default; a lane that spins without back-off gives way. */
+static whi_lane *pick_sparse(whi_engine *e, whi_lane *l, bool leave) {
+    whi_lane *next = whi_log_pick(e, l);
+    if (next == NULL) {
+        const bool stays = !leave && ++e->stint <= SPARSE_LONGEST_STINT;
+        next = stays && l->state == WHI_LANE_RUNNABLE ? l : pick_round_robin(e, l);
+    }
+    return next;
+}
+
+static void deadlock(whi_engine *e, const whi_lane *l) __attribute__((noreturn));
+static void need_runnable(whi_engine *e, whi_lane *l);
+
+/* Where a lane is to stop for ever, it does. */
+static bool stop_lane(whi_engine *e, whi_lane *l) {
+    if (whi_thread_of(l) != e->stop_thread) {
+        return false;
+    }
+    e->stop_asked = l->asked;
+    if (l->asked != e->stop_at || l->state != WHI_LANE_RUNNABLE) {
+        return false;
+    }
+    whi_take_off(e, l, WHI_LANE_STOPPED);
+    e->n_stopped++;
+    whi_activemask_keep_s4(e, l->warp);
+    need_runnable(e, l);
+    return true;
+}
+
+/* Without a test that steers, or a replay, the same lane as without a watch, random draws too; what
+ * there was to choose is recorded. */
+static whi_lane *pick_watched(whi_engine *e, whi_lane *l, bool leave) {
+    l->asked++;
+    if (e->stop_at != 0 && stop_lane(e, l)) {
+        leave = true;
+    }
+    if (e->log != NULL && whi_log_is_sparse(e->log)) {
+        return pick_sparse(e, l, leave);
+    }
+    if (e->log != NULL && whi_log_replays(e->log)) {
         return whi_log_pick(e, l);
     }
-    whi_lane *next = pick_by(e, e->policy_mode, l, leave);
-    if (e->n_run > 1) {
-        whi_log_picked(e, l, next);
+    whi_lane *next = e->steering != NULL
+                         ? pick_steered(e, l, leave || l->state != WHI_LANE_RUNNABLE)
+                         : pick_by(e, e->policy_mode, l, leave);
+    if (e->log != NULL) {
+        whi_log_picked(e, l, next, leave);
     }
     return next;
 }
@@ -117,13 +173,14 @@ whi_lane *whi_pick(whi_engine *e, whi_lane *l, bool leave) {
 static inline void switch_lane(whi_engine *e, whi_lane *from, whi_lane *to) {
     e->switches++;
     e->stint = 0;
+    whi_schedule_add(e, (e->steps - e->schedule_start) << 32 ^ (uint64_t)to->self.block << 10 ^
+                            to->self.thread);
     whi_sim_self = &to->self;
     whi_fiber_switch(&from->fiber, &to->fiber, e->hooked);
 }
 
 /* --- giving way ---------------------------------------------------------------------- */
 
-static void deadlock(whi_engine *e, const whi_lane *l) __attribute__((noreturn));
 /* Nobody can run: every lane waits in a collective for one that waits elsewhere. Names
  * the first lane of up to three waiting groups. */
 static void deadlock(whi_engine *e, const whi_lane *l) {
@@ -149,11 +206,14 @@ static void deadlock(whi_engine *e, const whi_lane *l) {
             }
         }
     }
+    if (waiting == e->n_stopped) {
+        whi_fail(e, l, "a lane has been stopped for ever, and " WHI_SIM_STOPPED "%s", text);
+    }
     whi_fail(e, l, "deadlock: none of %" PRIu32 " lanes can run%s", waiting, text);
 }
 
-/* Goes on with another lane, or with l again if it can run. */
-static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
+/* Sees to it that a lane can run. */
+static void need_runnable(whi_engine *e, whi_lane *l) {
     if (e->n_run == 0) {
         if (e->n_asleep == 0) {
             deadlock(e, l);
@@ -161,6 +221,11 @@ static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
         whi_advance_wheel(e);
         whi_set_next_tick(e);
     }
+}
+
+/* Goes on with another lane, or with l again if it can run. */
+static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
+    need_runnable(e, l);
     whi_lane *next = pick_by(e, e->mode, l, leave);
     if (next != l) {
         switch_lane(e, l, next);
@@ -335,7 +400,10 @@ void whi_policy_begin(whi_engine *e) {
     };
     const wh_sim_options *o = &e->device->options;
     e->policy_mode = modes[o->policy];
-    e->mode = e->log != NULL ? WHI_MODE_LOGGED : e->policy_mode;
+    const bool watched = e->log != NULL || e->steering != NULL || e->stop_at != 0;
+    e->mode = watched ? WHI_MODE_WATCHED : e->policy_mode;
+    e->n_stopped = 0;
+    e->stop_asked = 0;
     e->keep_array = e->mode != WHI_MODE_ROUND_ROBIN;
     e->heap_order = e->policy_mode == WHI_MODE_PCT;
     e->one_in = o->policy_arg;

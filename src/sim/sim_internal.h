@@ -41,13 +41,15 @@
 #include <stdio.h>
 
 #include "fiber.h"
+#include "explore.h"
 #include "host/device_internal.h"
 #include "warpheap/simt.h"
 
 typedef enum whi_lane_state {
     WHI_LANE_EXITED, /* or never started */
     WHI_LANE_RUNNABLE,
-    WHI_LANE_ASLEEP, /* in wh_backoff, or stalled */
+    WHI_LANE_ASLEEP,  /* in wh_backoff, or stalled */
+    WHI_LANE_STOPPED, /* for ever (explore.h) */
     WHI_LANE_IN_COLLECTIVE,
     WHI_LANE_IN_ACTIVEMASK,
     WHI_LANE_IN_BARRIER
@@ -58,6 +60,7 @@ typedef struct whi_warp whi_warp;
 typedef struct whi_block whi_block;
 typedef struct whi_grid whi_grid;
 typedef struct whi_log whi_log;
+typedef struct whi_sparse whi_sparse;
 typedef struct whi_weak whi_weak;
 typedef struct whi_shared whi_shared;
 
@@ -83,6 +86,7 @@ typedef struct whi_lane {
     struct whi_lane *next_asleep; /* S6 */
     const char *site;
     uint32_t am_passed; /* how often others have been named since it waits in wh_activemask */
+    uint64_t asked;     /* WHI_MODE_WATCHED: how often this lane has asked who goes on */
     uint64_t value, result;
     uint32_t source;             /* lane that a shuffle reads */
     bool fiber_ready;            /* S5 */
@@ -137,7 +141,7 @@ typedef enum whi_mode {
     WHI_MODE_STICKY,
     WHI_MODE_PCT,
     WHI_MODE_STALL,
-    WHI_MODE_LOGGED /* record or replay; engine.policy_mode is the real one */
+    WHI_MODE_WATCHED /* record, replay, or explore.h; engine.policy_mode is the real one */
 } whi_mode;
 
 /* One kernel start. */
@@ -172,6 +176,7 @@ typedef struct whi_batch {
 typedef struct whi_sim_device whi_sim_device;
 
 #define WHI_WHEEL 256u
+#define WHI_MOST_PCT_DEPTH 8u
 
 struct whi_engine {
     /* What every point touches. */
@@ -182,12 +187,15 @@ struct whi_engine {
     uint32_t one_in; /* points: sticky and stall */
     uint64_t steps, next_event;
     uint64_t atomics, switches;
+    uint64_t schedule;       /* a hash of the switches (whi_schedule_add) */
+    uint64_t schedule_start; /* steps before the first of these */
+    bool schedule_ended;
     uint64_t rng;
     whi_lane **runnable;
     whi_warp **warps;
     uint64_t *warp_bits; /* S1 */
     uint32_t n_warps;    /* of this batch */
-    uint32_t stint;      /* PCT: points since the last switch */
+    uint32_t stint;      /* PCT, and sparse schedules: points since the last switch */
 
     whi_sim_device *device;
     uint32_t index;
@@ -202,7 +210,7 @@ struct whi_engine {
     uint64_t launch_start, budget; /* steps: of this batch */
     uint64_t next_scan, scan_every;
     uint64_t demoted; /* PCT: the next demotion gets this priority, less each time */
-    uint64_t change[3];
+    uint64_t change[WHI_MOST_PCT_DEPTH - 1];
     uint32_t n_changes;
     uint64_t fair_from;       /* PCT: random walk from this step on */
     uint64_t tick, next_tick; /* the wheel's time, and the step of its next tick */
@@ -212,9 +220,15 @@ struct whi_engine {
     whi_fiber main;
     whi_log *log;
     whi_weak *weak; /* NULL without the option */
+    /* explore.h; of the next batch, or of this one. */
+    const whi_steering *steering;  /* NULL: none */
+    uint64_t stop_thread, stop_at; /* stop_at 0: none stops */
+    uint64_t stop_asked;           /* how often that thread has asked who goes on */
+    uint32_t n_stopped;            /* lanes in state STOPPED: in no set, and live */
 };
 
 #define WHI_PCT_MEMORY 64u
+#define WHI_NO_THREAD UINT64_MAX /* the host, as who asks which lane begins */
 
 struct whi_sim_device {
     wh_device base; /* first */
@@ -228,6 +242,7 @@ struct whi_sim_device {
     struct whi_allocation *allocations;
     size_t n_allocations, allocations_room;
     uint64_t allocated_bytes;
+    FILE *schedules;          /* gets a line when the device is closed; NULL: none */
     char begin, end;          /* addresses for ThreadSanitizer's edges of a batch */
     struct whi_queued *queue; /* launches that wait, in their order */
     size_t n_queued, queue_room;
@@ -261,12 +276,26 @@ static inline uint32_t whi_random_below(whi_engine *e, uint32_t n) {
     return (uint32_t)(((whi_random(e) >> 32) * n) >> 32);
 }
 
+/* Counts something in that makes this schedule another one than others. Different schedules have
+ * different hashes, but for a chance of 1 in 2^64 for two of them. */
+static inline void whi_schedule_add(whi_engine *e, uint64_t what) {
+    const uint64_t h = (e->schedule ^ what) * 0x9e3779b97f4a7c15u;
+    e->schedule = h ^ h >> 32;
+}
+
+/* The number of a lane's thread, counted over the grids of the batch. */
+static inline uint64_t whi_thread_of(const whi_lane *l) {
+    const whi_grid *g = l->engine != NULL ? l->warp->block->grid : NULL;
+    return g == NULL ? WHI_NO_THREAD
+                     : g->first_thread + (uint64_t)l->self.block * g->threads + l->self.thread;
+}
+
 /* The files, each of which calls those before it alone:
  *   fiber.c spare.c fault.c   stacks; what closed devices have left; planted faults
  *   describe.c                names and messages
  *   lanes.c                   who can run, who sleeps; the way out of a grid
  *   shared.c                  what a block shares
- *   choices.c                 record and replay
+ *   sparse.c choices.c        record and replay
  *   activemask.c              whom a wh_activemask names
  *   weak.c                    old values
  *   sched.c                   policies, scheduling points, giving way
@@ -329,9 +358,24 @@ bool whi_spare_fits(uint64_t bytes);
 char *whi_spare_take_memory(uint64_t bytes);
 void whi_spare_keep_memory(char *p, uint64_t bytes);
 
+/* --- sparse.c: schedules that say only where a lane does not simply go on -------------- */
+
+/* Reads or begins a schedule whose first line has been read or written; the file stays the
+ * caller's. *line: how far it was read. whi_sparse_close also after a failure. OUT_OF_MEMORY,
+ * BAD_FORMAT. */
+wh_status whi_sparse_open(whi_sparse **sparse, FILE *file, bool replay, uint64_t *line);
+void whi_sparse_close(whi_sparse *p); /* NULL: nothing */
+void whi_sparse_begin(whi_sparse *p); /* the next launch */
+/* Records that next goes on after l, which had to give way, if possible, where `leave` says so. */
+void whi_sparse_picked(whi_sparse *p, const whi_lane *l, const whi_lane *next, bool leave);
+/* Who goes on after l by the schedule; NULL: who does so by default. */
+whi_lane *whi_sparse_pick(whi_engine *e, whi_sparse *p, whi_lane *l);
+/* Passes another choice of the running lane; returns the one to use. */
+uint64_t whi_sparse_choice(whi_sparse *p, char kind, uint64_t value, uint64_t by_default);
+
 /* --- choices.c: record and replay ------------------------------------------------------ */
 
-/* Opens options.record or options.replay. Replaying sets seed, policy, n_sms and
+/* Opens options.record, options.switches or options.replay. Replaying sets seed, policy, n_sms and
  * blocks_per_sm as they were. IO_ERROR, BAD_FORMAT. */
 wh_status whi_log_open(whi_log **log, wh_sim_options *options);
 wh_status whi_log_close(whi_log *log);
@@ -339,9 +383,12 @@ wh_status whi_log_close(whi_log *log);
 bool whi_log_begin(whi_engine *e);
 void whi_log_end(whi_engine *e);
 bool whi_log_replays(const whi_log *log);
+/* Whether it does so by a sparse schedule: lanes do not sleep, and go on by default. */
+bool whi_log_is_sparse(const whi_log *log);
 /* Records that next goes on after l. */
-void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next);
-/* Who goes on after l by the replay; NULL only on the worker's own stack, when it diverged. */
+void whi_log_picked(whi_engine *e, const whi_lane *l, const whi_lane *next, bool leave);
+/* Who goes on after l by the replay; NULL on the worker's own stack, when it diverged, or if the
+ * schedule is sparse and does not say. */
 whi_lane *whi_log_pick(whi_engine *e, whi_lane *l);
 /* Pass a choice that the policy made; return the one to use. must: lanes to be named. */
 uint32_t whi_log_ticks(whi_engine *e, uint32_t ticks);

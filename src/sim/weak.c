@@ -312,6 +312,7 @@ uint64_t whi_sim_weak_load(const void *p, uint32_t bytes, uint64_t newest, int o
     if (oldest != x->last) {
         age = whi_random_below(e, 2) != 0 ? whi_random_below(e, x->last - oldest + 1) : 0;
         age = e->log != NULL ? whi_log_age(e, age, x->last - oldest) : age;
+        whi_schedule_add(e, age);
     }
     if (i >= l->view.n || l->view.oldest[i] < x->last - age) { /* not its own */
         perform(m, x, x->last - age);

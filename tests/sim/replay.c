@@ -207,7 +207,7 @@ static void test_bad_options(void **state) {
     o.policy = (wh_sim_policy)WH_SIM_POLICY_COUNT;
     assert_int_equal(wh_device_open(&d, "sim", &o), WH_BAD_ARGUMENT);
     o.policy = WH_SIM_PCT;
-    o.policy_arg = 4;
+    o.policy_arg = 9;
     assert_int_equal(wh_device_open(&d, "sim", &o), WH_BAD_ARGUMENT);
     memset(&o, 0, sizeof o);
     o.workers = 2;

@@ -55,8 +55,7 @@ static UNUSED void *take(wh_device *d, uint64_t bytes) {
 }
 
 static UNUSED wh_launch grid(wh_device *d, uint32_t blocks, uint32_t threads) {
-    const wh_launch l = {d, blocks, threads, NULL};
-    return l;
+    return wh_grid(d, blocks, threads);
 }
 
 /* A small generator for the tests' own data. */

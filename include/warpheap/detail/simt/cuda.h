@@ -76,14 +76,30 @@ CMake target_link_libraries(... warpheap::device). Without WH_LINKED=1 nothing i
 #define WH_FN_LINKED_FREE(type, name, parameters) WH_LINKED_HERE_(type, name, parameters)
 #endif
 
+#ifdef __CUDA_ARCH__
+#define WH_MAKES_DEVICE_CODE 1
+#else
+#define WH_MAKES_DEVICE_CODE 0
+#endif
+#define WH_FN_EXPORT(type, name, parameters) extern "C" __device__ __noinline__ type name parameters
+
 /* Before a loop: not to be unrolled. The first execution of each line of code on an SM waits
  * for memory, so code that runs once is best short. */
 #ifdef __CUDA_ARCH__
 #define WH_NO_UNROLL _Pragma("unroll 1")
+#define WH_UNROLL_8 _Pragma("unroll 8") /* a long loop of stores that one lane may have alone */
 #else
 #define WH_NO_UNROLL
+#define WH_UNROLL_8
 #endif
 #define WH_HD static __host__ __device__ __forceinline__
+#define WH_DEVICE __device__
+#define WH_HOST_DEVICE __host__ __device__
+#if defined(__clang__) /* which asks when it makes code for a side */
+#define WH_ANY_SIDE
+#else
+#define WH_ANY_SIDE _Pragma("nv_exec_check_disable")
+#endif
 #if WH_HAS_HOST
 #define WH_FN_HOST static inline
 #else

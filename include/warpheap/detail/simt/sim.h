@@ -20,8 +20,18 @@
 #define WH_FN_SLOW static __attribute__((noinline, __unused__))
 #define WH_FN_LINKED(type, name, parameters) WH_FN_SLOW type name parameters
 #define WH_FN_LINKED_FREE(type, name, parameters) WH_FN_SLOW type name parameters
+#define WH_MAKES_DEVICE_CODE 1
+#ifdef __cplusplus
+#define WH_FN_EXPORT(type, name, parameters) extern "C" type name parameters
+#else
+#define WH_FN_EXPORT(type, name, parameters) type name parameters
+#endif
 #define WH_NO_UNROLL
+#define WH_UNROLL_8
 #define WH_HD static inline __attribute__((__unused__))
+#define WH_DEVICE
+#define WH_HOST_DEVICE
+#define WH_ANY_SIDE
 #define WH_FN_HOST static inline
 #define WH_TARGETED(name) WH_CAT(name, _sim)
 #define WH_TARGET_IS_SIM 1
