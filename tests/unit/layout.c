@@ -12,23 +12,31 @@
 
 #include "sim/sim_test.h"
 
+#include "warpheap/detail/alloc/bulk/bulk.h"
 #include "warpheap/detail/alloc/bump/bump.h"
 #include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/fdgmalloc/fdgmalloc.h"
 #include "warpheap/detail/alloc/floor/floor.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
+#include "warpheap/detail/alloc/halloc/halloc.h"
+#include "warpheap/detail/alloc/kma/kma.h"
 #include "warpheap/detail/alloc/list.h"
 #include "warpheap/detail/alloc/null/null.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
 #include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/scatteralloc/scatteralloc.h"
 #include "warpheap/detail/alloc/tessera/tessera.h"
+#include "warpheap/detail/alloc/xmalloc/xmalloc.h"
 
 /* One of each family, and of what is laid out in another way. */
-#define FAMILIES(X) \
-    X(tessera)      \
-    X(null)         \
-    X(floor) X(bump) X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) X(awmalloc) X(cmalloc)
+#define FAMILIES(X)                                                                        \
+    X(tessera)                                                                             \
+    X(null)                                                                                \
+    X(floor)                                                                               \
+    X(bump) X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) X(awmalloc) X(cmalloc) \
+        X(scatteralloc) X(halloc) X(fdgmalloc) X(bulk) X(kma)
 
 #define LAYOUT_(ident) wh_##ident##_layout(),
 #define COUNT_(ident) +1

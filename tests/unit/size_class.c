@@ -13,6 +13,23 @@ static uint32_t naive_class(uint64_t n, uint32_t min_log2) {
     return c;
 }
 
+/* Four sizes to each doubling, by counting up. */
+static void test_quarters(void **state) {
+    uint32_t c = 0;
+    (void)state;
+    for (uint64_t n = 1; n <= (uint64_t)1 << 20; n++) {
+        c += wh_quarter_size(c) < n;
+        assert_true(wh_quarter_size(c) >= n && wh_quarter_size(c) % 16 == 0);
+        assert_int_equal(wh_quarter_class(n), c);
+        assert_true(n < 64 || 5 * n > 4 * wh_quarter_size(c));
+    }
+    for (uint32_t e = 4; e < 60; e++) { /* each power of two is a class */
+        const uint64_t p = (uint64_t)1 << e;
+        assert_true(wh_quarter_size(wh_quarter_class(p)) == p);
+        assert_true(wh_quarter_class(p + 1) == wh_quarter_class(p) + 1);
+    }
+}
+
 static void check_logs(uint64_t n) {
     uint32_t floor = 0;
     while (floor < 63 && n >> (floor + 1) != 0) {
@@ -71,6 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_powers_of_two),
+        cmocka_unit_test(test_quarters),
         cmocka_unit_test(test_round_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

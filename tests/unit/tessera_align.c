@@ -237,9 +237,34 @@ static void test_exact(void **state) {
     assert_true(some > 10 && none > 10);
 }
 
+/* All chunks from the first multiple of the alignment on, up to the end of the heap. */
+static void test_up_to_the_end(void **state) {
+    (void)state;
+    for (uint64_t k = 1; k <= 6; k++) {
+        wh_device *device = open_policy(WH_SIM_RANDOM, k);
+        wh_heap_options o;
+        wh_heap *heap = NULL;
+        align_args a;
+        memset(&o, 0, sizeof o);
+        memset(&a, 0, sizeof a);
+        o.device = device;
+        o.allocator = "tessera";
+        o.bytes = MIB + k * 16384;
+        assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+        assert_int_equal(wh_heap_handle(heap, &a.heap), WH_OK);
+        a.p = take(device, MOST * sizeof *a.p);
+        a.align = 32768u << k % 2;
+        const uint64_t base = (uint64_t)(uintptr_t)a.heap.base;
+        a.bytes = base + a.heap.bytes - wh_round_up(base, a.align);
+        assert_int_equal(take_until_null(device, &a), 1);
+        wh_heap_destroy(heap);
+        wh_device_close(device);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_mib),
-                                       cmocka_unit_test(test_no_more),
-                                       cmocka_unit_test(test_exact)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_mib), cmocka_unit_test(test_up_to_the_end),
+        cmocka_unit_test(test_no_more), cmocka_unit_test(test_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

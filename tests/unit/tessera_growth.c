@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "host/device_internal.h"
+#include "host/heap_internal.h"
+#include "host/reserve.h"
 #include "warpheap/gauge.h"
 #include "warpheap/warpheap.h"
 
@@ -105,7 +107,7 @@ typedef struct context {
     uint64_t least;           /* bytes mapped at first */
 } context;
 
-static void make(context *x, uint64_t seed, uint64_t memory) {
+static void make_of(context *x, uint64_t seed, uint64_t memory, uint64_t unit) {
     wh_tessera_options own = WH_TESSERA_OPTIONS;
     wh_heap_options o;
     wh_sim_options sim;
@@ -120,10 +122,10 @@ static void make(context *x, uint64_t seed, uint64_t memory) {
     sim.step_budget = 400000000;
     x->device = open_with(&sim);
     own.chunk_bytes = 1024;
-    own.granule_bytes = UNIT;
+    own.granule_bytes = unit;
     own.shards = 2;
     o.device = x->device;
-    o.reserve_bytes = RESERVED;
+    o.reserve_bytes = RESERVED + 4 * (unit - UNIT);
     o.options = &own.head;
     assert_int_equal(wh_heap_min_bytes(&o, &x->least), WH_OK);
     o.bytes = x->least;
@@ -137,6 +139,9 @@ static void make(context *x, uint64_t seed, uint64_t memory) {
     x->a.seed = (uint32_t)seed;
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
     assert_int_equal(wh_heap_handle(x->heap, &x->a.heap), WH_OK);
+}
+static void make(context *x, uint64_t seed, uint64_t memory) {
+    make_of(x, seed, memory, UNIT);
 }
 
 static void drop(context *x) {
@@ -246,6 +251,19 @@ static void test_max(void **state) {
         assert_true(info_of(&x).refused > 0 || bytes == 16);
         assert_int_equal(info_of(&x).ahead_bytes, 0);
         free_all(&x);
+        /* The host has said that it has no more for good: nobody asks again, until there is. */
+        if (seed % 3 == 0 && info_of(&x).refused > 0 && mapped(&x) + UNIT > max) {
+            const uint64_t requests = info_of(&x).requests;
+            (void)run(&x, 1, bytes, 0);
+            nothing_left(&x, bytes != 0 ? bytes : 2 * UNIT);
+            assert_int_equal(info_of(&x).requests, requests);
+            free_all(&x);
+            assert_int_equal(wh_heap_trim(x.heap, 0, NULL), WH_OK);
+            (void)run(&x, 1, bytes, 0);
+            assert_true(info_of(&x).requests > requests);
+            assert_true(mapped(&x) + 2 * UNIT > max);
+            free_all(&x);
+        }
         drop(&x);
     }
 }
@@ -265,6 +283,38 @@ static void test_card_is_full(void **state) {
         void *p = NULL; /* nothing is left of the card */
         assert_int_equal(wh_device_alloc(x.device, &p, 2 * UNIT), WH_OUT_OF_MEMORY);
         free_all(&x);
+        drop(&x);
+    }
+}
+
+WH_KERNEL(free_block, fill_args, a) {
+    wh_free(a.heap, a.blocks[a.seed]);
+}
+
+/* A hole between units in use, whose words are mapped: it is found where max_bytes has room for it,
+ * and not for a unit behind the last one, which needs more words. */
+static void test_hole(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make(&x, seed, 0);
+        const whi_reserve *r = x.heap->reserve;
+        while (whi_reserve_mapped_with(r, r->top, r->top + 1) == mapped(&x) + UNIT) {
+            assert_int_equal(wh_heap_extend(x.heap, UNIT), WH_OK);
+        }
+        x.blocks = x.threads = 1;
+        x.a.most = r->n_there;
+        assert_int_equal(run(&x, 0, UNIT, 0), x.a.most);
+        const uint64_t all = mapped(&x);
+        const wh_launch l = grid(x.device, 1, 1);
+        x.a.seed = 1 + (uint32_t)(seed % (r->n_there - 2));
+        assert_int_equal(free_block(&l, &x.a), WH_OK);
+        assert_int_equal(wh_heap_trim(x.heap, 0, NULL), WH_OK);
+        assert_int_equal(mapped(&x), all - UNIT);
+        start(&x, all, 2 * UNIT, 1, 1000000, 0);
+        assert_int_equal(run(&x, 1, 1024, 0), 4);
+        assert_int_equal(mapped(&x), all);
+        nothing_left(&x, 1024);
         drop(&x);
     }
 }
@@ -352,6 +402,133 @@ static void test_stop_gives_back(void **state) {
         free_all(&x);
         drop(&x);
     }
+}
+
+/* All chunks of what is mapped, and not ahead, are the pool's or a block's. */
+static void all_is_there(const context *x) {
+    const wh_stats s = stats_of(x);
+    uint64_t left = 0;
+    assert_int_equal(wh_heap_blocks_left(x->heap, 1024, &left), WH_OK);
+    assert_int_equal((left + s.live_blocks) * 1024 + info_of(x).ahead_bytes,
+                     s.heap_bytes - s.metadata_bytes);
+}
+
+/* Units of four parts, of which a lane alone takes one. What it has left comes with the next call
+ * that wants a quiet heap: it is lost to nobody. */
+static void test_parts(void **state) {
+    (void)state;
+    const uint64_t unit = 64 * UNIT;
+    for (uint64_t seed = 0; seed < n_seeds() * 2; seed++) {
+        context x;
+        make_of(&x, seed, 0, unit);
+        uint32_t before = 0;
+        x.blocks = x.threads = 1;
+        start(&x, 0, unit, 3 * unit, 1000000, 0);
+        all_is_there(&x);
+        uint64_t left = 0;
+        assert_int_equal(wh_heap_blocks_left(x.heap, 1024, &left), WH_OK);
+        x.a.most = (uint32_t)left + 1 + (uint32_t)(seed % 255);
+        before = x.a.most;
+        assert_int_equal(run(&x, 0, 1024, 0), before);
+        assert_int_equal(info_of(&x).ahead_bytes, 2 * unit);
+        assert_int_equal(wh_heap_blocks_left(x.heap, 1024, &left), WH_OK);
+        assert_int_equal(left, 63 - seed % 255 % 64); /* of the part that it took last */
+        switch (seed % 4) {
+        case 0:
+            assert_int_equal(wh_heap_extend(x.heap, unit), WH_OK);
+            break;
+        case 1:
+            assert_int_equal(wh_heap_trim(x.heap, 0, NULL), WH_OK);
+            break;
+        case 2:
+            assert_int_equal(wh_heap_reset(x.heap), WH_OK);
+            x.a.n[0] = 0;
+            assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+            break;
+        default:
+            assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+        }
+        check(&x);
+        all_is_there(&x);
+        if (seed % 4 < 2) { /* and what it takes then has all its parts */
+            memset(x.a.n, 0, sizeof(uint32_t));
+            x.a.most = 300;
+            assert_int_equal(run(&x, 1, 1024, 0), 300);
+            assert_int_equal(wh_heap_growth_stop(x.heap), WH_OK);
+            all_is_there(&x);
+            assert_int_equal(wh_heap_reset(x.heap), WH_OK);
+            x.a.n[0] = 0;
+        }
+        free_all(&x);
+        assert_int_equal(wh_heap_trim(x.heap, 0, NULL), WH_OK);
+        assert_true(mapped(&x) <= x.least);
+        drop(&x);
+    }
+}
+
+static const whi_alloc_ops *true_ops;
+static wh_status publish_fails(const wh_launch *l, const void *handle,
+                               const wh_reserve_step *step) {
+    return step->kind == WH_RESERVE_PUBLISH ? WH_DEVICE_ERROR
+                                            : true_ops->reserve_step(l, handle, step);
+}
+
+/* The kernel that makes a unit whole fails: the call says so, and growth goes on as before. */
+static void test_parts_fail(void **state) {
+    (void)state;
+    const uint64_t unit = 64 * UNIT;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        make_of(&x, seed, 0, unit);
+        x.blocks = x.threads = 1;
+        start(&x, 0, unit, unit, 1000000, 0);
+        x.a.most = 300;
+        assert_int_equal(run(&x, 0, 1024, 0), 300);
+        const uint64_t before = mapped(&x);
+        true_ops = x.heap->ops;
+        whi_alloc_ops with = *true_ops;
+        with.reserve_step = publish_fails;
+        x.heap->ops = &with;
+        assert_int_equal(wh_heap_extend(x.heap, unit), WH_DEVICE_ERROR);
+        assert_int_equal(wh_heap_trim(x.heap, 0, NULL), WH_DEVICE_ERROR);
+        x.heap->ops = true_ops;
+        check(&x);
+        assert_int_equal(mapped(&x), before);
+        free_all(&x);
+        x.a.most = 500;
+        assert_int_equal(run(&x, 1, 1024, 0), 500);
+        assert_int_equal(stats_of(&x).failed, 0);
+        assert_int_equal(wh_heap_extend(x.heap, unit), WH_OK);
+        all_is_there(&x);
+        free_all(&x);
+        drop(&x);
+    }
+}
+
+/* Growth ends all the same, and what was ahead is lost to nobody. */
+static void test_stop_fails(void **state) {
+    (void)state;
+    const uint64_t unit = 64 * UNIT;
+    context x;
+    make_of(&x, 0, 0, unit);
+    x.blocks = x.threads = 1;
+    start(&x, 0, unit, 3 * unit, 1000000, 0);
+    x.a.most = 300;
+    assert_int_equal(run(&x, 0, 1024, 0), 300);
+    true_ops = x.heap->ops;
+    whi_alloc_ops with = *true_ops;
+    with.reserve_step = publish_fails;
+    x.heap->ops = &with;
+    assert_int_equal(wh_heap_growth_stop(x.heap), WH_DEVICE_ERROR);
+    x.heap->ops = true_ops;
+    assert_int_equal(wh_heap_growth_poll(x.heap), WH_UNSUPPORTED);
+    uint64_t before = 0, after = 0;
+    assert_int_equal(wh_heap_blocks_left(x.heap, 1024, &before), WH_OK);
+    assert_int_equal(wh_heap_extend(x.heap, 2 * unit), WH_OK);
+    assert_int_equal(wh_heap_blocks_left(x.heap, 1024, &after), WH_OK);
+    assert_int_equal(after - before, 2 * unit / 1024);
+    free_all(&x);
+    drop(&x);
 }
 
 /* --- hosts that do not answer ------------------------------------------------------------------
@@ -731,14 +908,26 @@ static void test_bad_calls(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_calls),        cmocka_unit_test(test_max),
-        cmocka_unit_test(test_card_is_full),     cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_ahead_in_no_time), cmocka_unit_test(test_late_and_dead),
-        cmocka_unit_test(test_map_fails),        cmocka_unit_test(test_in_between),
-        cmocka_unit_test(test_thread),           cmocka_unit_test(test_poll_beside_stop),
-        cmocka_unit_test(test_signals),          cmocka_unit_test(test_large_and_slow),
-        cmocka_unit_test(test_stop_gives_back),  cmocka_unit_test(test_far_ahead),
-        cmocka_unit_test(test_stop_beside_stop), cmocka_unit_test(test_start_beside_stop),
+        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_max),
+        cmocka_unit_test(test_card_is_full),
+        cmocka_unit_test(test_hole),
+        cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_ahead_in_no_time),
+        cmocka_unit_test(test_late_and_dead),
+        cmocka_unit_test(test_map_fails),
+        cmocka_unit_test(test_in_between),
+        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_poll_beside_stop),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_large_and_slow),
+        cmocka_unit_test(test_stop_gives_back),
+        cmocka_unit_test(test_far_ahead),
+        cmocka_unit_test(test_stop_beside_stop),
+        cmocka_unit_test(test_start_beside_stop),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_parts_fail),
+        cmocka_unit_test(test_stop_fails),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

@@ -345,7 +345,7 @@ static void small_heaps_are_refused(void **state) {
 /* Which classes have slabs for full warps: those of 32 slots without a gap. */
 static void slabs_of_warps_have_32_slots(void **state) {
     (void)state;
-    uint32_t n_whole = 0;
+    uint32_t n_whole = 0, n_odd = 0;
     for (uint32_t chunk_log2 = 10; chunk_log2 <= 14; chunk_log2++) {
         for (uint64_t bytes = 4 << 20; bytes <= (uint64_t)8 << 30; bytes *= 4) {
             const wh_tessera_ref h = plan_heap(NULL, bytes, chunk_log2, 0);
@@ -355,15 +355,18 @@ static void slabs_of_warps_have_32_slots(void **state) {
                 if (is_one) {
                     const wh_tessera_class cls =
                         wh_tessera_make_class(c, chunk_log2, h.core.max_slab_log2);
-                    assert_int_equal(cls.slots, WH_WARP_SIZE);
-                    assert_int_equal(cls.slots * cls.slot_size, cls.chunks << chunk_log2);
-                    assert_true(cls.chunks <= WH_WARP_SIZE); /* a lane for each tag */
+                    const uint32_t chunks = wh_tessera_warp_chunks(cls, chunk_log2);
+                    const uint64_t tag = wh_tessera_slab_tag(c, chunks, cls.slot_size);
+                    assert_int_equal(WH_WARP_SIZE * cls.slot_size, chunks << chunk_log2);
+                    assert_int_equal(wh_tessera_tag_slots(tag, chunk_log2), WH_WARP_SIZE);
+                    assert_true(chunks <= cls.chunks && chunks <= WH_WARP_SIZE); /* a lane a tag */
+                    n_odd += !wh_is_pow2(chunks);
                     n_whole++;
                 }
             }
         }
     }
-    assert_true(n_whole > 0);
+    assert_true(n_whole > n_odd && n_odd > 0);
 }
 
 /* Homes: behind the first spans, in words of the pool that are no other shard's, each chunk once;

@@ -392,6 +392,22 @@ static void check_ranges(scope *c) {
     restore(c);
 }
 
+/* What is put back the levels above hear of, all of them: the only item of three levels. */
+static void test_put_back_tells(void **state) {
+    (void)state;
+    const uint64_t n = 3 * 4096, x = 4096 + 17;
+    scope c = make_scope(n, NULL, 0);
+    fill_words(c.t, 0);
+    assert_true(wh_veb_insert(c.t, x));
+    assert_true(wh_veb_claim_mask(c.t, x >> 6, UINT64_MAX) == (uint64_t)1 << (x & 63));
+    assert_true(*wh_veb_word(c.t, 195) == 0);
+    wh_veb_put_back(c.t, x >> 6, (uint64_t)1 << (x & 63));
+    assert_true(*wh_veb_word(c.t, 193) == 1);
+    assert_true(*wh_veb_word(c.t, 195) == 2);
+    assert_true(wh_veb_successor(c.t, 0) == x);
+    free_scope(&c);
+}
+
 /* What a range empties or fills the levels above hear of, not more: three words of level 1, of
  * which the range takes all of the second one's, and leaves an item in the first and the last word.
  */
@@ -887,6 +903,7 @@ int main(void) {
         cmocka_unit_test(test_all_small_universes),
         cmocka_unit_test(test_subsets_of_large_universes),
         cmocka_unit_test(test_all_ranges),
+        cmocka_unit_test(test_put_back_tells),
         cmocka_unit_test(test_ranges_tell),
         cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_picks),

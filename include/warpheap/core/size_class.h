@@ -1,5 +1,5 @@
-/* core/size_class.h: rounding and power-of-two size classes. Host and device; plain
- * arithmetic, checked exhaustively by tests/unit/size_class.c. */
+/* core/size_class.h: rounding, size classes of powers of two, and those with four sizes to each
+ * doubling. Host and device; plain arithmetic, checked exhaustively by tests/unit/size_class.c. */
 #ifndef WH_CORE_SIZECLASS_H
 #define WH_CORE_SIZECLASS_H
 
@@ -34,6 +34,24 @@ WH_HD uint32_t wh_log2_ceil(uint64_t n) {
 WH_HD uint32_t wh_pow2_class(uint64_t n, uint32_t min_log2) {
     const uint32_t e = wh_log2_ceil(n);
     return e <= min_log2 ? 0 : e - min_log2;
+}
+
+/* Class of a request among 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, ...: the
+ * smallest that holds n bytes; n >= 1. At most a fifth of a block of 64 bytes or more is lost. */
+WH_HD uint32_t wh_quarter_class(uint64_t n) {
+    const uint64_t units = (n - 1) / 16 + 1;
+    wh_assert(n != 0);
+    if (units < 4) {
+        return (uint32_t)units - 1;
+    }
+    const uint32_t e = 61 - wh_clz64(units); /* a step is 2^e units; units >> e is 4 to 7 */
+    return 4 * e + (uint32_t)((units - 1) >> e);
+}
+
+/* Bytes of a block of that class. */
+WH_HD uint64_t wh_quarter_size(uint32_t c) {
+    wh_assert(c < 4 * 58);
+    return c < 3 ? 16 * (uint64_t)(c + 1) : (uint64_t)(4 + ((c + 1) & 3)) << ((c + 1) / 4 - 1 + 4);
 }
 
 #include "warpheap/detail/simt/end.h"

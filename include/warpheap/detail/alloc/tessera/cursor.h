@@ -335,7 +335,7 @@ WH_FN uint64_t wh_tessera_claim_soon_(const wh_tessera_core *ref, wh_tessera_ask
     wh_tessera_begin_take_(own); /* P4 */
     WH_NO_UNROLL
     for (uint32_t tries = 0; tries < WH_TESSERA_HOME_TRIES && claim.n == 0; tries++) {
-        claim = wh_tessera_claim_home_(g, own, ask.shard, most, cls.chunks, 0);
+        claim = wh_tessera_claim_home_(g, own, ask.shard, most, cls.chunks);
     }
     if (claim.n != 0) {
         return wh_tessera_span(claim.first, wh_tessera_claimed_slots_(g, ask.c, cls, claim.n), 0);

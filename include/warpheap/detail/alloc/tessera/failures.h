@@ -10,6 +10,7 @@
 #define WH_ALLOC_TESSERA_FAILURES_H
 
 #include "warpheap/detail/alloc/record.h"
+#include "warpheap/detail/alloc/tessera/guard.h"
 #include "warpheap/detail/alloc/tessera/runs.h"
 
 #include "warpheap/detail/simt/begin.h"
@@ -47,7 +48,7 @@ WH_FN_SLOW void wh_tessera_look_at_pool_(const wh_tessera_core *g, wh_record *r)
     r->largest_free = most << g->chunk_log2;
 }
 
-/* Slabs that are listed for the class of a request of n bytes. */
+/* Slabs that are listed for the class of a block of n bytes, what a checked heap adds included. */
 WH_FN_SLOW void wh_tessera_look_at_class_(const wh_tessera_core *g, uint64_t n, wh_record *r) {
     const uint32_t c = n >> g->chunk_log2 == 0 || n == (uint64_t)1 << g->chunk_log2
                            ? wh_tessera_class_of((uint32_t)n)
@@ -67,9 +68,14 @@ WH_FN_SLOW void wh_tessera_look_at_class_(const wh_tessera_core *g, uint64_t n, 
     r->class_partial = slabs;
 }
 
-WH_FN uint32_t wh_tessera_why_(const wh_tessera_core *g, uint64_t n, const void *none) {
+/* Whether a block of n bytes has more chunks than the heap. */
+WH_FN int wh_tessera_is_too_large_(const wh_tessera_core *g, uint64_t n) {
     const uint64_t chunk = (uint64_t)1 << g->chunk_log2;
-    if ((n >> g->chunk_log2) + ((n & (chunk - 1)) != 0) > g->n_chunks) {
+    return (n >> g->chunk_log2) + ((n & (chunk - 1)) != 0) > g->n_chunks;
+}
+
+WH_FN uint32_t wh_tessera_why_(const wh_tessera_core *g, uint64_t n, const void *none) {
+    if (wh_tessera_is_too_large_(g, n)) {
         return WH_RECORD_TOO_LARGE;
     }
     if (wh_tessera_header_of_(g)->growth == NULL) {
@@ -86,7 +92,10 @@ WH_FN_LINKED(void *, wh_tessera_failure_,
         return NULL;
     }
     uint64_t number;
-    const uint32_t kind = wh_tessera_why_(g, n, none);
+    const int is_checked = (g->tracks & WH_TESSERA_CHECKED) != 0;
+    const uint64_t raw = is_checked ? wh_tessera_raw_bytes_(1, n) : 0;
+    const uint64_t takes = raw != 0 ? raw : n;
+    const uint32_t kind = wh_tessera_why_(g, takes, none);
     wh_record_row *row = wh_record_begin_(g->watch->failures, kind, &number);
     if (row == NULL) {
         return NULL;
@@ -103,7 +112,7 @@ WH_FN_LINKED(void *, wh_tessera_failure_,
     wh_record_put_site_(&r->allocated, 0);
     wh_record_put_site_(&r->freed, 0);
     wh_tessera_look_at_pool_(g, r);
-    wh_tessera_look_at_class_(g, n, r);
+    wh_tessera_look_at_class_(g, takes, r);
     wh_record_end_(row, number);
     return NULL;
 }

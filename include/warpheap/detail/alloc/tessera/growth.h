@@ -3,10 +3,10 @@
  * the API.
  *
  * The host maps units and posts them, as rows, in the box (contract.h), memory of its own that the
- * device sees, too. A malloc that finds nothing takes units of the last row, publishes them, and
- * looks again. Where there are none it asks the host for more, and waits: until units have come
- * into the pool, or the host has answered that there are none, or its time is over. The host posts
- * a large request piece by piece; who waits for many units publishes the pieces meanwhile.
+ * device sees, too. A malloc that finds nothing takes parts of the last row's units, of 64 chunks
+ * each, publishes them, and looks again. Where there are none it asks the host for more, and waits:
+ * until parts have come into the pool, or the host has answered that there are none, or its time is
+ * over. The host posts a large request piece by piece; who waits for much publishes it meanwhile.
  *
  * growth  stored while the heap is quiet. NULL: none of this happens
  * lock    exchange acquire, by a lane that then takes units or asks; store release, a few loads and
@@ -14,28 +14,30 @@
  *         box
  * top, home_chunks   fetch_max, relaxed, by who publishes
  *
- * I10     a unit that is mapped is posted, in the header's row, a lane's that publishes it, or in
+ * I10     a part that is mapped is posted, in the header's row, a lane's that publishes it, or in
  *         the pool. From the row to the pool it is in a take, which begins under the lock: so a
  *         search before NULL waits for it (oom.h X1). An event there ends older verdicts about runs
  *         (X2), which may have been set before the take
  * X4      NULL for want of memory only if the host has said, to a request that was made during the
  *         call, that it has no more, nobody had taken less than all it had posted, and behind that
- *         a search has found nothing (X1, X2). NULL for want of time is counted: timed_out
+ *         a search has found nothing (X1, X2). Or it has said before that it posts no more at all
+ *         (NEVER: nothing leaves a heap while lanes run), and the search is behind that. NULL for
+ *         want of time is counted: timed_out
  *
- * P12     the host: map, then posted, release -> take_row_, acquire, both of system scope: units
+ * P12     the host: map, then posted, release -> take_parts_, acquire, both of system scope: units
  *         are there before lanes use them; other lanes that put them into the pool: a sync. Its
  *         answer comes behind what it has posted for it, and lanes read the answer first: so an
  *         answer and nothing posted means that there was nothing
- * P13     take_row_: the take begins, then unlock, release -> the lock, acquire, of who sees no
- *         units left; its store of `answer`, release -> the load of who waits, acquire, which then
- *         searches (oom.h reads takes behind that)
+ * P13     take_parts_: the take begins, then unlock, release -> the lock, acquire, of who sees no
+ *         parts left; its store of `answer`, release -> the load of who waits, or only begins
+ *         (new_wish_), acquire, which then searches (oom.h reads takes behind that)
  *
  * Progress  who waits holds nothing: no lock, no take, no cursor. The holder of the lock waits for
  *         nobody, the host's thread for no lane. So each wait ends with an answer, or with its
  *         time: for who has had the lock since, and has found nothing posted. The time begins anew
- *         when units have come into the pool. None leaves it while lanes run, so that happens at
- *         most once for each unit of the heap
- * Cost    units that are posted: 2 atomics and 2 stores to the host's memory; each row 5 loads
+ *         when parts have come into the pool. None leaves it while lanes run, so that happens at
+ *         most once for each part of the heap
+ * Cost    parts that are posted: 2 atomics and 2 stores to the host's memory; each row 5 loads
  *         from there, about a microsecond each; then what publishing takes. Heaps that do not grow:
  *         a load where they have found nothing
  * Check   tests/unit/tessera_growth.c, tests/fault
@@ -55,20 +57,34 @@ WH_HD uint32_t wh_tessera_unit_log2_(wh_tessera_core g) {
     return g.reserved - 1u;
 }
 
-/* Chunks of word w of the pool that are of units [first, first + n). */
-WH_FN uint64_t wh_tessera_of_units_(wh_tessera_core g, const wh_reserve_step *step, uint32_t w) {
-    const uint32_t log2 = wh_tessera_unit_log2_(g), base = w << 6;
-    const uint32_t first = step->first << log2, end = (step->first + step->n) << log2;
-    const uint32_t from = first > base ? first - base : 0, to = end > base ? end - base : 0;
-    return to == 0 ? 0 : wh_ones_from_u64(from) & ~wh_ones_from_u64(to);
-}
-/* The words that have some: [*from, the returned one). */
-WH_FN uint32_t wh_tessera_unit_words_(wh_tessera_core g, const wh_reserve_step *step,
-                                      uint32_t *from) {
+/* log2 of the chunks of a part of a unit: those of a word of the pool, if it has so many. */
+WH_HD uint32_t wh_tessera_part_log2_(wh_tessera_core g) {
     const uint32_t log2 = wh_tessera_unit_log2_(g);
-    wh_assert_internal(step->n != 0 && ((uint64_t)step->first + step->n) << log2 <= g.n_chunks);
-    *from = step->first << log2 >> 6;
-    return (((step->first + step->n) << log2) + 63) >> 6;
+    return log2 < 6 ? log2 : 6;
+}
+
+/* Chunks [first, end). */
+typedef struct wh_tessera_row {
+    uint32_t first, end;
+} wh_tessera_row;
+
+/* Those of n units, or parts, of 1 << log2 chunks. */
+WH_FN wh_tessera_row wh_tessera_row_(wh_tessera_core g, uint32_t first, uint32_t n, uint32_t log2) {
+    wh_tessera_row row;
+    wh_assert_internal(n != 0 && ((uint64_t)first + n) << log2 <= g.n_chunks);
+    row.first = first << log2;
+    row.end = (first + n) << log2;
+    return row;
+}
+WH_FN wh_tessera_row wh_tessera_row_of_units_(wh_tessera_core g, const wh_reserve_step *step) {
+    return wh_tessera_row_(g, step->first, step->n, wh_tessera_unit_log2_(g));
+}
+/* Of word w of the pool. */
+WH_FN uint64_t wh_tessera_of_row_(wh_tessera_row row, uint32_t w) {
+    const uint32_t base = w << 6;
+    const uint32_t from = row.first > base ? row.first - base : 0;
+    const uint32_t to = row.end > base ? row.end - base : 0;
+    return to == 0 ? 0 : wh_ones_from_u64(from) & ~wh_ones_from_u64(to);
 }
 
 /* Chunks of word w of the pool, which are mapped and absent, come into the pool: all lanes of mask
@@ -81,10 +97,15 @@ WH_FN void wh_tessera_put_word_(wh_tessera_core g, wh_mask mask, uint32_t w, uin
     if (WH_PLANT(tessera_p11_insert, 0, rank == 0)) {
         wh_tessera_put_chunks_(g, wh_tessera_shard_at_(g, w % g.n_shards), first, count);
     }
+    /* Faults show where lanes are slow. */
+    WH_PLANT(tessera_p11_insert, (void)0, wh_backoff(6));
+    WH_PLANT(tessera_p11_sync, (void)0, rank != 0 ? wh_backoff(6) : (void)0);
+    WH_UNROLL_8
     for (uint32_t k = rank; k < count; k += lanes) {
         wh_store_u64_relaxed(wh_tessera_tag_at_(g, first + k), WH_TESSERA_FREE);
         wh_store_u32_relaxed(wh_tessera_state_at_(g, first + k), 0);
     }
+    WH_UNROLL_8
     for (uint32_t k = rank; k < count * g.words_of_chunk; k += lanes) {
         wh_store_u64_relaxed(&words[k], 0);
     }
@@ -115,12 +136,17 @@ typedef struct wh_tessera_wish {
 #define WH_TESSERA_LATE ((void *)(uintptr_t)1)
 #define WH_TESSERA_SOON_LOG2 3u /* of its time a wait is that may be in vain, as a part */
 
+/* A heap that does not grow, or does so no more, has refused before anybody asks. */
 WH_FN wh_tessera_wish wh_tessera_new_wish_(const wh_tessera_core *g) {
     const wh_tessera_header *header = wh_tessera_header_of_(g);
+    const int may = header->growth != NULL &&
+                    (wh_load_u64_acquire(&header->growing.answer) &
+                     WH_PLANT(tessera_x4_never, WH_GROWTH_NEVER, UINT32_MAX)) == 0; /* X4 */
     wh_tessera_wish wish;
-    wish.over = wish.soon = 0;
-    wish.grows = header->growth != NULL ? WH_TESSERA_GROWS : 0;
-    wish.count = header->growth != NULL ? wh_load_u32_relaxed(&header->growing.count) : 0;
+    wish.over = may ? 0 : WH_TESSERA_REFUSED;
+    wish.soon = 0;
+    wish.grows = may ? WH_TESSERA_GROWS : 0;
+    wish.count = may ? wh_load_u32_relaxed(&header->growing.count) : 0;
     return wish;
 }
 
@@ -134,9 +160,10 @@ WH_FN void *wh_tessera_failed_(const wh_tessera_core *g, uint32_t shard, uint32_
     return wish.over == WH_TESSERA_TIMED_OUT ? WH_TESSERA_LATE : NULL;
 }
 
-/* Up to n units, from the host's rows, by a lane that has the lock: first << 32 | how many, and a
+/* Up to n parts, from the host's rows, by a lane that has the lock: first << 32 | how many, and a
  * take has begun, which the caller ends (I10). 0: there are none, and `answer` is from before. */
-WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard *own, uint32_t n) {
+WH_FN uint64_t wh_tessera_take_parts_(wh_tessera_core g, wh_tessera_shard *own, uint32_t n) {
+    wh_tessera_header *header = wh_tessera_header_(g);
     wh_tessera_growth *growing = &header->growing;
     wh_growth_box *box = header->growth;
     uint32_t left = wh_load_u32_relaxed(&growing->left);
@@ -150,8 +177,9 @@ WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard 
         }
         const wh_growth_row *row = &box->rows[rows % WH_GROWTH_ROWS];
         const uint64_t units = wh_load_u64_system(&row->units);
-        first = wh_high_u32(units);
-        left = wh_low_u32(units);
+        const uint32_t log2 = wh_tessera_unit_log2_(g) - wh_tessera_part_log2_(g);
+        first = wh_high_u32(units) << log2;
+        left = wh_low_u32(units) << log2;
         wh_store_u32_relaxed(&growing->rows, rows + 1);
         wh_store_u64_relaxed(&header->mapped_bytes, wh_load_u64_system(&row->mapped_bytes));
         wh_store_u64_relaxed(&header->metadata_bytes, wh_load_u64_system(&row->metadata_bytes));
@@ -167,13 +195,24 @@ WH_FN uint64_t wh_tessera_take_row_(wh_tessera_header *header, wh_tessera_shard 
     return (uint64_t)first << 32 | n;
 }
 
+/* Whether the host does not map n units in a row. */
+WH_FN int wh_tessera_refuses_(uint64_t answer, uint32_t n) {
+    const uint32_t refused = wh_low_u32(answer);
+    return refused != 0 && ((refused & WH_GROWTH_NEVER) != 0 || n >= refused);
+}
+/* So many steps of 1 << log2 chunks have n chunks. */
+WH_FN uint32_t wh_tessera_in_steps_(uint64_t n, uint32_t log2) {
+    return (uint32_t)((n + ((uint32_t)1 << log2) - 1) >> log2);
+}
+
 /* What a lane waits for. */
 typedef struct wh_tessera_awaited {
     uint32_t n;      /* units, in a row */
+    uint32_t parts;  /* that it takes at once */
     uint32_t number; /* of the request that is to be answered */
     uint32_t from;   /* growing.taken when it began to wait, or asked */
-    uint32_t none;   /* its last look found no units left; else others had the lock */
-    uint64_t row;    /* units that it has taken, or 0 */
+    uint32_t none;   /* its last look found no parts left; else others had the lock */
+    uint64_t row;    /* parts that it has taken, or 0 */
 } wh_tessera_awaited;
 
 /* Asks for n units in a row, if request `number` has not been made and no other is under way. By a
@@ -189,39 +228,35 @@ WH_FN void wh_tessera_ask_host_(wh_tessera_header *header, wh_tessera_awaited *w
     }
 }
 
-/* Units that a lane of mask has taken come into the pool. All lanes of mask. */
+/* Parts that a lane of mask has taken come into the pool. All lanes of mask. */
 WH_FN void wh_tessera_put_row_(const wh_tessera_core *ref, wh_mask mask, uint64_t row) {
     const wh_tessera_core g = *ref;
     wh_tessera_header *header = wh_tessera_header_(g);
     const int leads = wh_lane_id() == wh_mask_leader(mask);
-    wh_reserve_step step;
-    step.first = wh_high_u32(row);
-    step.n = wh_low_u32(row);
-    const uint32_t top = (step.first + step.n) << wh_tessera_unit_log2_(g);
+    const wh_tessera_row its =
+        wh_tessera_row_(g, wh_high_u32(row), wh_low_u32(row), wh_tessera_part_log2_(g));
     if (leads && WH_PLANT(tessera_p11_top, 1, 0)) { /* P11 */
-        (void)wh_fetch_max_u32_relaxed(&header->top, top);
-        (void)wh_fetch_max_u32_relaxed(&header->home_chunks, (top >> 6) / g.n_shards << 6);
+        (void)wh_fetch_max_u32_relaxed(&header->top, its.end);
+        (void)wh_fetch_max_u32_relaxed(&header->home_chunks, (its.end >> 6) / g.n_shards << 6);
     }
-    uint32_t w;
-    const uint32_t end = wh_tessera_unit_words_(g, &step, &w);
     WH_NO_UNROLL
-    for (; w < end; w++) {
-        wh_tessera_put_word_(g, mask, w, wh_tessera_of_units_(g, &step, w));
+    for (uint32_t w = its.first >> 6; w << 6 < its.end; w++) {
+        wh_tessera_put_word_(g, mask, w, wh_tessera_of_row_(its, w));
     }
     if (leads) {
-        const uint32_t chunks = step.n << wh_tessera_unit_log2_(g);
-        wh_tessera_lower_run_next_(g, top - chunks, chunks);
+        wh_tessera_lower_run_next_(g, its.first, its.end - its.first);
         wh_add_u32_relaxed(&header->growing.count, 1);
     }
 }
 
 /* One look of a lane that waits: why it waits no more; 0: and the row that it has taken, or 0. */
-WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_header *header, wh_tessera_shard *own,
+WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_core g, wh_tessera_shard *own,
                                          wh_tessera_awaited *wait) {
+    wh_tessera_header *header = wh_tessera_header_(g);
     wh_tessera_growth *growing = &header->growing;
     if (wh_load_u32_relaxed(&growing->lock) == 0 &&
         wh_exchange_u32_acquire(&growing->lock, 1) == 0) {
-        wait->row = wh_tessera_take_row_(header, own, wait->n);
+        wait->row = wh_tessera_take_parts_(g, own, wait->parts);
         wait->none = wait->row == 0;
         if (wait->none) {
             wh_tessera_ask_host_(header, wait);
@@ -235,7 +270,7 @@ WH_FN uint32_t wh_tessera_look_for_host_(wh_tessera_header *header, wh_tessera_s
     if (WH_PLANT(tessera_x4_number, (int32_t)(wh_high_u32(answer) - wait->number) < 0, 0)) {
         return 0;
     }
-    if (wh_low_u32(answer) != 0 && wait->n >= wh_low_u32(answer)) {
+    if (wh_tessera_refuses_(answer, wait->n)) {
         return WH_TESSERA_REFUSED; /* X4 */
     }
     wait->number = wh_load_u32_relaxed(&growing->asked) + 1; /* it was served, others had that */
@@ -261,7 +296,7 @@ WH_FN uint32_t wh_tessera_wait_for_host_(const wh_tessera_core *g, wh_mask mask,
             grown = count != wish->count;
             wait->none = 0;
             if (!grown) {
-                over = wh_tessera_look_for_host_(header, own, wait);
+                over = wh_tessera_look_for_host_(*g, own, wait);
                 grown = wait->row != 0;
             }
             if (!grown && over == 0) {
@@ -282,8 +317,9 @@ WH_FN uint32_t wh_tessera_wait_for_host_(const wh_tessera_core *g, wh_mask mask,
 }
 
 /* Waits for growth by `chunks` chunks in a row, for those lanes of mask that say so (waits): until
- * lanes have taken as many units since it began, or asked. The time begins anew whenever units
- * come. 1: there is more than before, look again. 0: none. Who waited may be to wait no more
+ * lanes have taken as many since it began, or asked. The time begins anew whenever parts come. Who
+ * has many lanes takes a part for each four of them, more than it needs: others wait for less.
+ * 1: there is more than before, look again. 0: none. Who waited may be to wait no more
  * (wish->over), in either case. All lanes of mask. */
 WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                 uint64_t chunks, int waits, wh_tessera_wish *wish) {
@@ -295,9 +331,11 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
         return 0;
     }
     const uint32_t leader = wh_mask_leader(waiting);
-    const uint32_t log2 = wh_tessera_unit_log2_(*g);
+    const uint32_t needs = wh_tessera_in_steps_(chunks, wh_tessera_part_log2_(*g));
+    const uint32_t can = wh_popc32(mask) >> 2;
     wh_tessera_awaited wait;
-    wait.n = (uint32_t)((chunks + (1u << log2) - 1) >> log2);
+    wait.n = wh_tessera_in_steps_(chunks, wh_tessera_unit_log2_(*g));
+    wait.parts = needs > can ? needs : can;
     wait.number = wh_load_u32_relaxed(&header->growing.asked) + 1;
     wait.from = wh_load_u32_relaxed(&header->growing.taken);
     uint32_t over = 0, more = 0, came = 0;
@@ -316,7 +354,7 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
         more |= over == 0;
         came = wh_load_u32_relaxed(&header->growing.taken) - wait.from;
         came = wh_shfl_u32(mask, came, leader);
-    } while (over == 0 && came != 0 && came < wait.n); /* 0: those were taken before */
+    } while (over == 0 && came != 0 && came < needs); /* 0: those were taken before */
     waits = waits && (wish->soon == 0 || over != WH_TESSERA_TIMED_OUT);
     wish->over = waits ? over : wish->over;
     return more != 0;
@@ -328,10 +366,9 @@ WH_FN_SLOW int wh_tessera_grow_(const wh_tessera_core *g, wh_mask mask, uint32_t
  * units is asked behind the search. */
 WH_FN int wh_tessera_grow_soon_(const wh_tessera_core *g, wh_mask mask, uint32_t shard,
                                 uint64_t chunks, int asks, wh_tessera_wish *wish) {
-    const uint32_t log2 = wh_tessera_unit_log2_(*g);
-    const uint32_t refused =
-        wh_low_u32(wh_load_u64_relaxed(&wh_tessera_header_of_(g)->growing.answer));
-    const int waits = asks && (refused == 0 || (chunks + (1u << log2) - 1) >> log2 < refused);
+    const uint64_t answer = wh_load_u64_relaxed(&wh_tessera_header_of_(g)->growing.answer);
+    const uint32_t n = wh_tessera_in_steps_(chunks, wh_tessera_unit_log2_(*g));
+    const int waits = asks && !wh_tessera_refuses_(answer, n);
     wish->soon = 1;
     const int more = wh_tessera_grow_(g, mask, shard, chunks, waits, wish);
     wish->soon = 0;

@@ -21,13 +21,18 @@
 /* The start of a raw block. */
 typedef struct wh_tessera_guard {
     uint64_t state;
-    uint64_t size; /* of the user's block: 48 bits | log2 of `front` */
+    uint64_t
+        size; /* of the user's block: 40 bits | log2 of `front` 8 | threads of a block - 1: 16 */
     wh_site allocated;
-    wh_site freed;
+    uint64_t freed;       /* a site; of a live block: which thread allocated it 42 | mark 22 */
     uint64_t check;       /* of size and allocated */
-    uint64_t freed_check; /* of freed */
+    uint64_t freed_check; /* of freed; with another key for a live block's */
 } wh_tessera_guard;
 WH_STATIC_ASSERT(sizeof(wh_tessera_guard) == WH_TESSERA_HEADER, "the zone begins behind it");
+
+#define WH_TESSERA_SIZE_BITS 40u
+#define WH_TESSERA_THREADS_SHIFT 48u
+#define WH_TESSERA_THREAD_BITS 42u
 
 #define WH_TESSERA_LIVE 1u /* states, + a key of the address */
 #define WH_TESSERA_FREED 2u
@@ -104,8 +109,8 @@ WH_FN_SLOW wh_tessera_raw wh_tessera_read_raw_(const wh_tessera_core *g, uint64_
     const uint64_t freed_check = wh_load_u64_relaxed(&guard->freed_check);
     if (state - 1 < 3 && check == wh_tessera_mix_(size ^ raw.key, allocated)) {
         raw.state = state;
-        raw.size = size & (((uint64_t)1 << 48) - 1);
-        raw.front = (uint64_t)1 << (size >> 48);
+        raw.size = size & (((uint64_t)1 << WH_TESSERA_SIZE_BITS) - 1);
+        raw.front = (uint64_t)1 << (size >> WH_TESSERA_SIZE_BITS & 63);
         raw.allocated = allocated;
         raw.freed =
             state != WH_TESSERA_LIVE && freed_check == wh_tessera_mix_(raw.key, freed) ? freed : 0;
@@ -120,7 +125,7 @@ WH_HD uint64_t wh_tessera_zone_end_(uint64_t front, uint64_t size) {
 /* Raw bytes for a request; 0: more than there can be. */
 WH_HD uint64_t wh_tessera_raw_bytes_(uint64_t align, uint64_t n) {
     const uint64_t front = align > WH_TESSERA_FRONT ? align : WH_TESSERA_FRONT;
-    return n >> 40 == 0 ? wh_tessera_zone_end_(front, n) : 0;
+    return n >> WH_TESSERA_SIZE_BITS == 0 ? wh_tessera_zone_end_(front, n) : 0;
 }
 
 /* The user's bytes of the raw block at this offset, 0: he has none, or has freed it. *block: his
@@ -129,6 +134,38 @@ WH_FN uint64_t wh_tessera_users_(const wh_tessera_core *g, uint64_t offset, void
     const wh_tessera_raw raw = wh_tessera_read_raw_(g, offset);
     *block = g->base + raw.offset + raw.front;
     return raw.state == WH_TESSERA_LIVE ? raw.size : 0;
+}
+
+/* What a header says of the call that allocated: who, and after which mark. */
+WH_FN uint64_t wh_tessera_origin_(const wh_tessera_watch *w) {
+    return wh_thread_id() | wh_load_u64_relaxed(&w->mark) << WH_TESSERA_THREAD_BITS;
+}
+WH_FN uint64_t wh_tessera_origin_check_(uint64_t key, uint64_t origin) {
+    return wh_tessera_mix_(key + WH_TESSERA_LIVE, origin);
+}
+
+/* The user's live block of the raw block at this offset, as a snapshot shows it. 0: he has none, or
+ * has freed it. */
+WH_FN int wh_tessera_read_block_(const wh_tessera_core *g, uint64_t offset,
+                                 wh_snapshot_block *block) {
+    const wh_tessera_raw raw = wh_tessera_read_raw_(g, offset);
+    if (raw.state != WH_TESSERA_LIVE) {
+        return 0;
+    }
+    const wh_tessera_guard *guard = wh_tessera_guard_(g, offset);
+    const uint64_t origin = wh_load_u64_relaxed(&guard->freed);
+    const uint64_t threads = (wh_load_u64_relaxed(&guard->size) >> WH_TESSERA_THREADS_SHIFT) + 1;
+    const int is_known =
+        wh_load_u64_relaxed(&guard->freed_check) == wh_tessera_origin_check_(raw.key, origin);
+    const uint64_t thread = origin & (((uint64_t)1 << WH_TESSERA_THREAD_BITS) - 1);
+    block->address = (uint64_t)(uintptr_t)(g->base + raw.offset + raw.front);
+    block->bytes = raw.size;
+    block->taken = raw.bytes;
+    block->site = raw.allocated;
+    block->thread = is_known ? thread : WH_UNKNOWN;
+    block->block = is_known ? thread / threads : WH_UNKNOWN;
+    block->mark = is_known ? origin >> WH_TESSERA_THREAD_BITS : WH_UNKNOWN;
+    return 1;
 }
 
 #include "warpheap/detail/simt/end.h"

@@ -97,12 +97,12 @@ typedef struct wh_tessera_core {
 typedef struct wh_tessera_growth {
     uint64_t answer;    /* the host's last one, behind which no units were left to take */
     uint32_t lock;      /* of the fields from here on, and of the box */
-    uint32_t first;     /* units that the host has mapped, and nobody has taken: from the first */
+    uint32_t first;     /* parts that the host has mapped, and nobody has taken: from the first */
     uint32_t left;      /* ... so many */
     uint32_t rows;      /* of the host's rows that have been looked at */
-    uint32_t taken;     /* units, in all */
+    uint32_t taken;     /* parts, in all */
     uint32_t asked;     /* requests of the host */
-    uint32_t count;     /* times that units have come into the pool: add, relaxed */
+    uint32_t count;     /* times that parts have come into the pool: add, relaxed */
     uint32_t wait_us;   /* how long a malloc waits at most */
     uint32_t timed_out; /* mallocs that returned NULL since they had waited so long: add, relaxed */
     uint32_t padding;
@@ -162,11 +162,13 @@ struct wh_tessera_watch {
     wh_record_box *violations; /* NULL: the heap is not checked */
     wh_record_box *failures;   /* NULL: none are noted */
     uint64_t quarantine_bytes;
-    uint32_t n_entries; /* slots, a power of two */
+    uint64_t poison_bytes; /* of a block, a multiple of 8 */
+    uint32_t n_entries;    /* slots, a power of two */
     uint32_t traps;
     wh_tessera_ref plain; /* the handle of the heap as if it were not checked */
     uint64_t epoch;
-    uint64_t padding[8]; /* these on lines of their own */
+    uint64_t mark;       /* stored by the host, between kernels: snapshot.h */
+    uint64_t padding[6]; /* these on lines of their own */
     uint64_t tail;
     uint64_t padding_of_tail[7];
     uint64_t head;
@@ -421,8 +423,8 @@ WH_FN_HOST void wh_tessera_plan_ref_(wh_tessera_ref *h, uint32_t n_sms) {
     h->warp_slabs = 0;
     for (uint32_t c = 0; c < g->n_small; c++) {
         const wh_tessera_class cls = wh_tessera_make_class(c, g->chunk_log2, g->max_slab_log2);
-        const int exact = cls.slots == WH_WARP_SIZE && wh_is_pow2(cls.slot_size);
-        h->warp_slabs |= exact && g->home_chunks != 0 ? (uint64_t)1 << c : 0;
+        const int has_some = g->home_chunks != 0 && wh_tessera_is_of_warps(cls, g->chunk_log2);
+        h->warp_slabs |= has_some ? (uint64_t)1 << c : 0;
     }
 }
 
@@ -434,6 +436,7 @@ WH_FN_HOST void wh_tessera_plan_ref_(wh_tessera_ref *h, uint32_t n_sms) {
 #define WH_TESSERA_LEAST_ENTRIES 64u
 #define WH_TESSERA_MOST_ENTRIES (1u << 20)
 #define WH_TESSERA_VIOLATIONS 256u /* records, by default */
+#define WH_TESSERA_POISON 256u     /* bytes of a block, by default */
 #define WH_TESSERA_MOST_RECORDS (1u << 16)
 
 WH_FN_HOST uint64_t wh_tessera_rows_(uint64_t n) {
@@ -449,6 +452,8 @@ WH_FN_HOST wh_status wh_tessera_watch_bytes(const void *options, uint64_t heap_b
     const uint64_t bytes = share < WH_TESSERA_QUARANTINE_MOST ? share : WH_TESSERA_QUARANTINE_MOST;
     w->checked = (uint32_t)o->checked;
     w->quarantine_bytes = o->quarantine_bytes != 0 ? o->quarantine_bytes : bytes;
+    const uint64_t poison = o->poison_bytes != 0 ? o->poison_bytes : WH_TESSERA_POISON;
+    w->poison_bytes = poison < heap_bytes ? (poison + 7) & ~(uint64_t)7 : heap_bytes;
     const uint64_t entries = w->quarantine_bytes / WH_TESSERA_LEAST_RAW;
     w->n_entries =
         entries > WH_TESSERA_LEAST_ENTRIES ? WH_TESSERA_MOST_ENTRIES : WH_TESSERA_LEAST_ENTRIES;
@@ -475,10 +480,12 @@ WH_FN_HOST void wh_tessera_set_watch(wh_tessera_ref *h, wh_watch *w) {
     image->violations = w->violations;
     image->failures = w->failures;
     image->quarantine_bytes = w->quarantine_bytes;
+    image->poison_bytes = w->poison_bytes;
     image->n_entries = w->n_entries;
     image->traps = w->checked == 2;
     image->plain = *h;
     w->image_bytes = sizeof *image;
+    w->mark_offset = offsetof(wh_tessera_watch, mark);
     if (w->checked != 0) {
         h->max_slot = 0;
         h->bytes = 0;
@@ -522,7 +529,7 @@ WH_FN_HOST wh_status wh_tessera_plan(wh_tessera_ref *h, wh_plan *plan, unsigned 
 /* What code of this family must agree on with the code that laid the heap out. Host only. */
 #if WH_HAS_HOST
 /* clang-format off */
-static inline uint64_t wh_tessera_layout(void) {
+static inline WH_CONSTEXPR uint64_t wh_tessera_layout(void) {
     const uint64_t parts[] = {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_ref, field),
         sizeof(wh_tessera_ref),
@@ -549,8 +556,10 @@ static inline uint64_t wh_tessera_layout(void) {
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_watch, field),
         sizeof(wh_tessera_watch),
-        WH_F_(violations) WH_F_(failures) WH_F_(quarantine_bytes) WH_F_(n_entries) WH_F_(traps)
-        WH_F_(plain) WH_F_(epoch) WH_F_(tail) WH_F_(head) WH_F_(held) WH_F_(leaving) WH_F_(events)
+        WH_F_(violations) WH_F_(failures) WH_F_(quarantine_bytes) WH_F_(poison_bytes)
+        WH_F_(n_entries) WH_F_(traps)
+        WH_F_(plain) WH_F_(epoch) WH_F_(mark)
+        WH_F_(tail) WH_F_(head) WH_F_(held) WH_F_(leaving) WH_F_(events)
 #undef WH_F_
         sizeof(wh_record_row), sizeof(wh_record_box), WH_RECORD_KINDS, WH_TESSERA_CHECKED,
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_tessera_shard, field),

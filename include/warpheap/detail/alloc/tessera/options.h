@@ -26,6 +26,9 @@
     X(tessera, quarantine_bytes, \
       "of a checked heap: how much freed blocks may take before they are given out again; 0: a " \
       "16th of the heap, at most 16 MiB") \
+    X(tessera, poison_bytes, \
+      "of a checked heap: of a block so many bytes, from its start, are overwritten by malloc " \
+      "and by free, and compared when it leaves the quarantine; 0: 256") \
     X(tessera, violation_records, "of a checked heap: records that it has room for; 0: 256") \
     X(tessera, failure_records, \
       "records of mallocs that returned NULL that the heap has room for; 0: none are made")

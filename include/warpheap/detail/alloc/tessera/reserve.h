@@ -126,6 +126,7 @@ WH_FN_HOST wh_status wh_tessera_reserve_plan(wh_tessera_ref *h, wh_reserve_plan 
     r->side_of_unit = of_unit * wh_tessera_words_of_chunk(chunk_log2) * 8;
     r->init_items = wh_tessera_tree_words_(n, wh_tessera_classes_for_(n, chunk_log2)) + n;
     r->unit_items = of_unit < 64 ? 32 : of_unit / 2; /* a warp for a word of the pool */
+    r->parts_of_unit = of_unit < 64 ? 1 : (uint32_t)(of_unit / 64);
     h->core.meta = memory;
     h->core.base = memory + r->units_at;
     h->core.tracks = wh_tessera_tracks_(o);
@@ -173,15 +174,21 @@ WH_FN void wh_tessera_settle_(wh_tessera_ref h, const wh_reserve_step *step, uin
     }
 }
 
-/* Units that are mapped come into the pool: a full warp for each word. P11 */
+/* What is absent of units that are mapped comes into the pool: a full warp for each word. P11 */
 WH_FN void wh_tessera_put_units_(wh_tessera_ref h, const wh_reserve_step *step, uint64_t i,
                                  uint64_t n) {
     const wh_tessera_core g = h.core;
-    uint32_t w;
-    const uint32_t end = wh_tessera_unit_words_(g, step, &w);
-    for (w += (uint32_t)(i / WH_WARP_SIZE); w < end; w += (uint32_t)(n / WH_WARP_SIZE)) {
-        const uint64_t chunks = wh_tessera_of_units_(g, step, w);
-        wh_tessera_put_word_(g, WH_FULL_WARP, w, chunks);
+    const wh_tessera_row row = wh_tessera_row_of_units_(g, step);
+    const uint32_t end = (row.end + 63) >> 6;
+    for (uint32_t w = (row.first >> 6) + (uint32_t)(i / WH_WARP_SIZE); w < end;
+         w += (uint32_t)(n / WH_WARP_SIZE)) {
+        const uint64_t chunks = wh_tessera_of_row_(row, w);
+        const uint64_t absent =
+            chunks & ~wh_load_u64_relaxed(wh_veb_word(wh_tessera_present_(g), w));
+        wh_syncwarp(WH_FULL_WARP); /* all lanes have looked before one inserts */
+        if (absent != 0) {
+            wh_tessera_put_word_(g, WH_FULL_WARP, w, absent);
+        }
         if (wh_lane_id() == 0 && w + 1 == end) {
             wh_tessera_lower_run_next_(g, w << 6 | wh_ctz64(chunks), wh_popc64(chunks));
         }
@@ -215,12 +222,12 @@ WH_FN void wh_tessera_close_cursors_(wh_tessera_ref h, uint64_t i, uint64_t n) {
 /* Whether all chunks of a unit are in the pool. */
 WH_FN int wh_tessera_is_free_unit_(wh_tessera_core g, uint32_t unit) {
     wh_reserve_step step;
-    uint32_t w, all = 1;
+    uint32_t all = 1;
     step.first = unit;
     step.n = 1;
-    const uint32_t end = wh_tessera_unit_words_(g, &step, &w);
-    for (; w < end && all; w++) {
-        const uint64_t chunks = wh_tessera_of_units_(g, &step, w);
+    const wh_tessera_row row = wh_tessera_row_of_units_(g, &step);
+    for (uint32_t w = row.first >> 6; w << 6 < row.end && all; w++) {
+        const uint64_t chunks = wh_tessera_of_row_(row, w);
         all = (~*wh_veb_word(wh_tessera_pool_(g), w) & chunks) == 0;
     }
     return (int)all;
@@ -245,11 +252,11 @@ WH_FN void wh_tessera_take_units_(wh_tessera_ref h, const wh_reserve_step *step,
                                   uint64_t n) {
     const wh_tessera_core g = h.core;
     const uint32_t n_classes = wh_tessera_n_classes(g), log2 = wh_tessera_unit_log2_(g);
-    uint32_t from;
-    const uint32_t words = wh_tessera_unit_words_(g, step, &from) - from;
+    const wh_tessera_row row = wh_tessera_row_of_units_(g, step);
+    const uint32_t from = row.first >> 6, words = ((row.end + 63) >> 6) - from;
     for (uint64_t k = i; k < words; k += n) {
         const uint32_t w = from + (uint32_t)k;
-        const uint64_t chunks = wh_tessera_of_units_(g, step, w);
+        const uint64_t chunks = wh_tessera_of_row_(row, w);
         const uint64_t got = wh_veb_claim_mask(wh_tessera_pool_(g), w, chunks);
         wh_assert_internal(got == chunks);
         (void)got;
@@ -258,7 +265,7 @@ WH_FN void wh_tessera_take_units_(wh_tessera_ref h, const wh_reserve_step *step,
     for (uint64_t k = i; k < (uint64_t)words * n_classes; k += n) {
         const uint32_t w = from + (uint32_t)(k / n_classes);
         uint64_t *at = wh_veb_word(wh_tessera_partial_list_(g, (uint32_t)(k % n_classes)), w);
-        const uint64_t chunks = wh_tessera_of_units_(g, step, w);
+        const uint64_t chunks = wh_tessera_of_row_(row, w);
         if ((wh_load_u64_relaxed(at) & WH_PLANT(tessera_i9_list, chunks, 0)) != 0) {
             (void)wh_fetch_and_u64_relaxed(at, ~chunks);
         }

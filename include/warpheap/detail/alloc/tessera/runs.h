@@ -359,12 +359,12 @@ WH_FN_LINKED(void *, wh_tessera_run_,
     void *p = NULL;
     const uint32_t request = wh_tessera_request_(g, c, align);
     int need = n != 0 && keep <= g->n_chunks;
-    if (header->growth == NULL && wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
+    wh_tessera_wish wish = wh_tessera_new_wish_(g);
+    if (wh_all(mask, wish.over != 0) && wh_tessera_no_run_(*g, mask, request, need ? keep : 0)) {
         need = 0; /* without disturbing other searches */
     }
     /* After the places behind the last run one by one: in the pool; what is not there only the
      * holder of the lock may ask cursors for, or give up. */
-    wh_tessera_wish wish = wh_tessera_new_wish_(g);
     uint64_t seen = UINT64_MAX;   /* the verdict when the caller looked at it: none yet */
     uint32_t news = 0, fresh = 1; /* run_news at its last search in the pool */
     int tries = 1;                /* all lanes: there may be places behind the last run */
@@ -424,7 +424,7 @@ WH_FN_LINKED(void *, wh_tessera_run_,
             }
             got = no_run ? 0 : got;
             const int wishes = is_owner && got == 0 && wish.over == 0;
-            if (header->growth != NULL && wh_any(mask, wishes)) {
+            if (wh_any(mask, wishes)) {
                 const int more = wh_tessera_grow_(g, mask, shard, its_chunks, wishes, &wish);
                 fresh = 1;
                 if (more || WH_PLANT(tessera_x4_run, 1, 0)) { /* X4: also behind a refusal */

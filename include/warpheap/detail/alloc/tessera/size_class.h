@@ -5,9 +5,10 @@
  * KiB, 8 up to 16 KiB (a chunk), 16 up to 256 KiB. Large sizes have most of the bytes, so finer
  * steps save most there: a block of a random size from 16 B to 4 KiB fills 95 % of its slot.
  *
- * A *small* class has slots of up to a chunk. Its slab is a power of two of chunks, aligned: 32 to
- * 56 slots, which is one word, unless one chunk already holds more. A slot gets an even share of
- * the slab, a multiple of 16, so it is often a little larger than the class's bound.
+ * A *small* class has slots of up to a chunk, just as large as its bound. Its slab is a power of
+ * two of chunks, aligned: 32 to 56 slots, which is one word, unless one chunk already holds more.
+ * It may be smaller: a full warp's has just 32 slots where these fill whole chunks, as all from 4
+ * KiB on.
  *
  * A *large* class has slots of more than a chunk. Its slab has just as many chunks as 16 (8, 4, 2)
  * slots take together, 17 to 31. A request that fills whole chunks is a run instead.
@@ -74,7 +75,7 @@ typedef struct wh_tessera_class {
 
 /* x / d for x <= 2^17, d <= 2^14, with by_d = ceil(2^31 / d): the error by_d * d - 2^31 is less
  * than d, so x * error stays below 2^31. */
-WH_HD uint32_t wh_tessera_divisor(uint32_t d) {
+WH_HD WH_CONSTEXPR uint32_t wh_tessera_divisor(uint32_t d) {
     wh_assert_internal(d - 1 < 1u << 14);
     return (uint32_t)((((uint64_t)1 << 31) + d - 1) / d);
 }
@@ -107,13 +108,22 @@ WH_HD wh_tessera_class wh_tessera_make_class(uint32_t c, uint32_t chunk_log2, ui
         order = order < max_log2 ? order : max_log2;
         const uint32_t bytes = 1u << (chunk_log2 + order);
         cls.slots = bytes / bound;
-        cls.slot_size = bytes / cls.slots & ~15u;
+        cls.slot_size = bound;
         cls.chunks = 1u << order;
     }
     cls.by_slots = wh_tessera_divisor(cls.slots);
     wh_assert_internal(cls.slots - 1 < 1024 &&
                        (cls.slots <= WH_TESSERA_WORD_SLOTS || cls.chunks == 1));
     return cls;
+}
+
+/* Chunks of a slab of 32 slots, for a full warp; the class has such slabs where they fill them. */
+WH_HD uint32_t wh_tessera_warp_chunks(wh_tessera_class cls, uint32_t chunk_log2) {
+    return cls.slot_size * WH_WARP_SIZE >> chunk_log2;
+}
+WH_HD int wh_tessera_is_of_warps(wh_tessera_class cls, uint32_t chunk_log2) {
+    const uint32_t chunks = wh_tessera_warp_chunks(cls, chunk_log2);
+    return chunks - 1 < cls.chunks && chunks << chunk_log2 == cls.slot_size * WH_WARP_SIZE;
 }
 
 #include "warpheap/detail/simt/end.h"

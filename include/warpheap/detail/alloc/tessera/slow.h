@@ -40,13 +40,14 @@ WH_FN void wh_tessera_format_all_(wh_tessera_core g, wh_mask mask, int publishes
         }
         return;
     }
+    wh_syncwarp(mask); /* P3 */
     WH_NO_UNROLL
     for (wh_mask m = wh_ballot(mask, publishes); m != 0; m &= m - 1) {
         const uint32_t lane = wh_mask_leader(m);
         wh_tessera_format_(g, wh_shfl_u64(mask, tag, lane), wh_shfl_u64(mask, span, lane),
                            wh_shfl_u32(mask, by_slots, lane), wh_lane_id(), WH_WARP_SIZE);
     }
-    wh_syncwarp(mask); /* P2, P3 */
+    wh_syncwarp(mask); /* P2 */
 }
 
 /* What its group's leader got, for all of the group. */

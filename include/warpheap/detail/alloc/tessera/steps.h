@@ -180,17 +180,59 @@ WH_FN wh_tessera_claim wh_tessera_keep_(wh_tessera_core g, uint32_t w, uint64_t 
 #define WH_TESSERA_HOME_TRIES 4u
 #define WH_TESSERA_SEEK_TRIES 6u
 
-/* Chunks for a shard at home: asks for `most` at the next place, an atomic, and gets what is free
- * there, another one: a multiple of `least`; both are powers of two. Where the place goes over the
- * end of a word of the pool, the longer part. begins: begins a take (P4), which the caller ends.
- * Else it is in one, and looks first whether there are others in that word instead. */
-WH_FN wh_tessera_claim wh_tessera_claim_home_(wh_tessera_core g, wh_tessera_shard *own,
-                                              uint32_t shard, uint32_t most, uint32_t least,
-                                              int begins) {
+/* The place that `takes` of a shard gave is behind its home: it shall not overflow. */
+WH_FN void wh_tessera_past_home_(wh_tessera_core g, wh_tessera_shard *own) {
+    const uint64_t now = wh_load_u64_relaxed(&own->takes);
+    if (wh_low_u32(now) > g.home_chunks) {
+        (void)wh_cas_u64_relaxed(&own->takes, now, now - wh_low_u32(now) + g.home_chunks);
+    }
+}
+
+/* Claims chunks of `word`, of the pool. P3, P4. The summary above a word that this empties stays: a
+ * search clears it. */
+WH_FN uint64_t wh_tessera_claim_mask_(uint64_t *word, uint64_t mask) {
+    return WH_PLANT(tessera_p3_claim, wh_fetch_and_u64_acquire, wh_fetch_and_u64_relaxed)(word,
+                                                                                          ~mask) &
+           mask;
+}
+
+/* n chunks for a full warp's slab, at the next place of a shard's home. Claims that ask for the
+ * same n one after the other get places one behind the other, as many as a word of the pool has
+ * room for; who gets a place over its end has none, as who finds it taken. Begins a take (P4),
+ * which the caller ends. */
+WH_FN wh_tessera_claim wh_tessera_claim_slab_(wh_tessera_core g, wh_tessera_shard *own,
+                                              uint32_t shard, uint32_t n) {
+    uint32_t x = wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, WH_TESSERA_TAKE | n));
     wh_tessera_claim claim;
-    uint32_t x = wh_low_u32(
-                 wh_fetch_add_u64_relaxed(&own->takes, (begins ? WH_TESSERA_TAKE : 0) | most)),
-             n = most;
+    claim.first = claim.n = 0;
+    x = wh_is_pow2(n) ? (x + n - 1) & ~(n - 1) : x - (x & 63) % n;
+    if (x >= g.home_chunks) {
+        wh_tessera_past_home_(g, own);
+        return claim;
+    }
+    if ((x & 63) + n > 64) {
+        return claim;
+    }
+    const uint32_t at = wh_tessera_home(g, shard, x);
+    const uint64_t mask = wh_tessera_chunk_mask_(at, n);
+    const uint64_t got = wh_tessera_claim_mask_(wh_veb_word(wh_tessera_pool_(g), at >> 6), mask);
+    if (got == mask) {
+        claim.first = at;
+        claim.n = n;
+    } else if (got != 0) {
+        (void)wh_veb_insert_mask(wh_tessera_pool_(g), at >> 6, got);
+    }
+    return claim;
+}
+
+/* Chunks for a shard's cursor at home: asks for `most` at the next place, an atomic, and gets what
+ * is free there, another one: a multiple of `least`; both are powers of two. Where the place goes
+ * over the end of a word of the pool, the longer part; where some of it is taken, what else is in
+ * that word. In a take. */
+WH_FN wh_tessera_claim wh_tessera_claim_home_(wh_tessera_core g, wh_tessera_shard *own,
+                                              uint32_t shard, uint32_t most, uint32_t least) {
+    wh_tessera_claim claim;
+    uint32_t x = wh_low_u32(wh_fetch_add_u64_relaxed(&own->takes, most)), n = most;
     const uint32_t rest = 64 - (x & 63);
     claim.first = claim.n = 0;
     if (most == least) { /* claims of one size, as mostly: none goes over the end of a word */
@@ -201,10 +243,7 @@ WH_FN wh_tessera_claim wh_tessera_claim_home_(wh_tessera_core g, wh_tessera_shar
     }
     n &= ~(least - 1);
     if (x >= g.home_chunks) {
-        const uint64_t now = wh_load_u64_relaxed(&own->takes); /* not that it overflows */
-        if (wh_low_u32(now) > g.home_chunks) {
-            (void)wh_cas_u64_relaxed(&own->takes, now, now - wh_low_u32(now) + g.home_chunks);
-        }
+        wh_tessera_past_home_(g, own);
         return claim;
     }
     if (n == 0) {
@@ -213,25 +252,20 @@ WH_FN wh_tessera_claim wh_tessera_claim_home_(wh_tessera_core g, wh_tessera_shar
     const uint32_t at = wh_tessera_home(g, shard, x);
     uint64_t mask = wh_tessera_chunk_mask_(at, n);
     uint64_t *word = wh_veb_word(wh_tessera_pool_(g), at >> 6);
-    if (!begins) {
-        const uint64_t bits = wh_load_u64_relaxed(word);
-        if ((bits & mask) != mask) {
-            claim = wh_tessera_longest_(bits, most, least);
-            if (claim.n == 0) { /* on to the next word */
-                const uint64_t now = wh_load_u64_relaxed(&own->takes);
-                if (wh_low_u32(now) >> 6 == x >> 6) {
-                    (void)wh_cas_u64_relaxed(&own->takes, now,
-                                             now - wh_low_u32(now) + (((x >> 6) + 1) << 6));
-                }
-                return claim;
+    const uint64_t bits = wh_load_u64_relaxed(word);
+    if ((bits & mask) != mask) {
+        claim = wh_tessera_longest_(bits, most, least);
+        if (claim.n == 0) { /* on to the next word */
+            const uint64_t now = wh_load_u64_relaxed(&own->takes);
+            if (wh_low_u32(now) >> 6 == x >> 6) {
+                (void)wh_cas_u64_relaxed(&own->takes, now,
+                                         now - wh_low_u32(now) + (((x >> 6) + 1) << 6));
             }
-            mask = wh_tessera_chunk_mask_(claim.first, claim.n);
+            return claim;
         }
+        mask = wh_tessera_chunk_mask_(claim.first, claim.n);
     }
-    /* P3, P4. The summary above a word that this empties stays: a search clears it. */
-    const uint64_t got = WH_PLANT(tessera_p3_claim, wh_fetch_and_u64_acquire,
-                                  wh_fetch_and_u64_relaxed)(word, ~mask) &
-                         mask;
+    const uint64_t got = wh_tessera_claim_mask_(word, mask);
     if (got == mask) {
         claim.first = (at & ~63u) | wh_ctz64(mask);
         claim.n = wh_popc64(mask);

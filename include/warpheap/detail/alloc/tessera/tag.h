@@ -25,12 +25,12 @@
 
 /* Of the first chunk; the k-th has + k * WH_TESSERA_NEXT_TAG. */
 #define WH_TESSERA_NEXT_TAG ((uint64_t)1 << 9)
-WH_HD uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t chunks, uint32_t slot_size) {
+WH_HD WH_CONSTEXPR uint64_t wh_tessera_slab_tag(uint32_t c, uint32_t chunks, uint32_t slot_size) {
     wh_assert_internal(c < WH_TESSERA_ALL && chunks - 1 < 64 && slot_size % 16 == 0);
     return (uint64_t)wh_tessera_divisor(slot_size >> 4) << 32 | (chunks - 1) << 15 | c << 2 |
            WH_TESSERA_SLAB;
 }
-WH_HD uint64_t wh_tessera_with_shard(uint64_t tag, uint32_t shard) {
+WH_HD WH_CONSTEXPR uint64_t wh_tessera_with_shard(uint64_t tag, uint32_t shard) {
     wh_assert_internal(shard < 1u << 8);
     return (tag & ~((uint64_t)0xff << 21)) | shard << 21;
 }
@@ -85,7 +85,7 @@ WH_HD int wh_tessera_is_gone(uint64_t word) {
     return word >= WH_TESSERA_GONE;
 }
 
-WH_HD uint64_t wh_tessera_word_of(uint32_t c) {
+WH_HD WH_CONSTEXPR uint64_t wh_tessera_word_of(uint32_t c) {
     wh_assert_internal(c < WH_TESSERA_ALL);
     return (uint64_t)(c + 1) << WH_TESSERA_WORD_SLOTS;
 }
@@ -128,7 +128,7 @@ WH_HD int wh_tessera_is_retiring(uint32_t state) {
 #define WH_TESSERA_VACANT ((uint64_t)0)          /* used up from the start */
 #define WH_TESSERA_UNDER_WAY WH_TESSERA_POSITION /* vacant, and somebody refills it */
 
-WH_HD uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
+WH_HD WH_CONSTEXPR uint64_t wh_tessera_span(uint32_t first, uint32_t slots, uint32_t position) {
     wh_assert_internal(first < WH_TESSERA_CLOSED_CHUNK && (slots | position) >> 20 == 0);
     return (uint64_t)position << 44 | (uint64_t)slots << 24 | first;
 }

@@ -32,6 +32,7 @@
  *   reserve.h     memory that grows and shrinks in reserved address space (I9, P11)
  *   gauge.h       statistics by the host, while lanes run
  *   image.h       what of a heap goes into a file, and comes back
+ *   snapshot.h    what each chunk is, and whose blocks are live
  *
  * Cost
  *   malloc  1 load and 1 atomic for each class of a full warp, or each lane of a part of one; of a
@@ -56,7 +57,8 @@ WH_FN_LINKED(void *, wh_tessera_more_,
              (const wh_tessera_core *g, wh_mask mask, wh_mask lanes, uint32_t shard, uint64_t n,
               wh_tessera_way way)) {
     if (wh_tessera_checks_(g)) {
-        return wh_tessera_checked_malloc_(g, shard, n, 1, 0);
+        return mask == WH_FULL_WARP ? wh_tessera_checked_malloc_warp_(g, shard, n, 0)
+                                    : wh_tessera_checked_malloc_(g, shard, n, 1, 0);
     }
     const uint32_t chunk = 1u << g->chunk_log2;
     void *p = way.p;
@@ -89,22 +91,32 @@ WH_FN_LINKED(void *, wh_tessera_more_,
 }
 
 #define WH_TESSERA_WARP_TRIES 4u
+#define WH_TESSERA_REST 9u /* chunks of a word of the pool */
+
+/* Whether full warps are to have slabs of so many chunks. Those that leave much of a word are for
+ * smaller ones only: just from the first half of home, as a heap that fills up would have to make
+ * many small slabs of what is left. */
+WH_FN int wh_tessera_may_waste_(wh_tessera_ref h, uint32_t shard, uint32_t chunks) {
+    return 64 % chunks <= WH_TESSERA_REST ||
+           wh_tessera_home_left_(h.core, wh_tessera_nth_shard_(h.shards, shard)) >
+               h.core.home_chunks / 2;
+}
 
 /* A slab for a full warp that wants slots of class c, of 32 slots: each lane gets its own. NULL for
  * all if there is no place at home, nor at the next shards'. */
 WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, uint32_t shard, uint32_t c,
                                   wh_tessera_class cls) {
-    const uint32_t lane = wh_lane_id();
+    const uint32_t lane = wh_lane_id(), chunks = wh_tessera_warp_chunks(cls, h.chunk_log2);
     wh_tessera_claim claim;
     claim.first = claim.n = 0;
-    if (lane == 0) {
+    if (lane == 0 && wh_tessera_may_waste_(h, shard, chunks)) {
         WH_NO_UNROLL
         for (uint32_t tries = 0;
              tries < WH_TESSERA_WARP_TRIES && claim.n == 0 &&
              (tries == 0 || wh_load_u32_relaxed(&wh_tessera_header_(h.core)->search_lock) == 0);
              tries++) {
             wh_tessera_shard *home = wh_tessera_nth_shard_(h.shards, shard);
-            claim = wh_tessera_claim_home_(h.core, home, shard, cls.chunks, cls.chunks, 1);
+            claim = wh_tessera_claim_slab_(h.core, home, shard, chunks);
             if (claim.n != 0) {
                 wh_add_u32_relaxed(&home->takes_done, 1); /* nothing has become available */
             } else {
@@ -118,9 +130,10 @@ WH_FN void *wh_tessera_warp_slab_(wh_tessera_ref h, uint32_t shard, uint32_t c,
     if (claim.n == 0) {
         return NULL;
     }
-    if (lane < cls.chunks) {
+    wh_syncwarp(WH_FULL_WARP); /* P3 */
+    if (lane < chunks) {
         wh_store_u64_relaxed(&h.tags[claim.first + lane],
-                             wh_tessera_slab_tag(c, cls.chunks, cls.slot_size) +
+                             wh_tessera_slab_tag(c, chunks, cls.slot_size) +
                                  lane * WH_TESSERA_NEXT_TAG);
     }
     if (lane == 0) {
@@ -209,8 +222,26 @@ WH_FN void *wh_tessera_malloc_(wh_tessera_ref h, wh_mask mask, size_t n, int tol
     return wh_tessera_get_(h, mask, n, want);
 }
 
+WH_FN int wh_tessera_is_checked_(wh_tessera_ref h) {
+    return WH_CHECKED && h.max_slot == 0;
+}
+/* By a file that checks, in a checked heap. */
+WH_FN void *wh_tessera_checked_get_(wh_tessera_ref h, wh_mask mask, size_t n, wh_site site) {
+    const wh_tessera_core *g = wh_tessera_core_of_(h);
+    const uint32_t shard = wh_tessera_my_shard_(h);
+    void *p = mask == WH_FULL_WARP ? wh_tessera_checked_malloc_warp_(g, shard, n, site)
+                                   : wh_tessera_checked_malloc_(g, shard, n, 1, site);
+    if (mask != 0) {
+        wh_syncwarp(mask);
+    }
+    return p;
+}
+
 WH_FN void *wh_tessera_malloc(wh_tessera_ref h, wh_mask mask, size_t n) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
+    if (wh_tessera_is_checked_(h)) {
+        return wh_tessera_checked_get_(h, mask, n, 0);
+    }
     return mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 0) /* it is a constant */
                                 : wh_tessera_malloc_(h, mask, n, 0);
 }
@@ -349,8 +380,27 @@ WH_FN void wh_tessera_free_(wh_tessera_ref h, int together, uint32_t of_class, v
     }
 }
 
+/* By a file that checks, in a checked heap. */
+WH_FN void wh_tessera_checked_give_(wh_tessera_ref h, wh_mask mask, void *p, wh_site site) {
+    const wh_tessera_core *g = wh_tessera_core_of_(h);
+    const uint32_t shard = wh_tessera_my_shard_(h);
+    const uint64_t offset = (uint64_t)((unsigned char *)p - h.base);
+    if (mask != 0) {
+        wh_syncwarp(mask); /* every lane's last use comes before any lane's free */
+    }
+    if (mask == WH_FULL_WARP) {
+        wh_tessera_checked_free_warp_(g, shard, p != NULL, offset, site);
+    } else if (p != NULL) {
+        wh_tessera_checked_free_(g, shard, offset, site);
+    }
+}
+
 WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
     wh_assert(mask == 0 || wh_tessera_in_mask_(mask));
+    if (wh_tessera_is_checked_(h)) {
+        wh_tessera_checked_give_(h, mask, p, 0);
+        return;
+    }
     if (mask == WH_FULL_WARP) {
         wh_tessera_free_(h, 1, WH_TESSERA_ANY_CLASS, p);
     } else {
@@ -360,17 +410,9 @@ WH_FN void wh_tessera_free(wh_tessera_ref h, wh_mask mask, void *p) {
 
 /* --- calls that say where they stand --------------------------------------------------------- */
 
-WH_FN int wh_tessera_is_checked_(wh_tessera_ref h) {
-    return WH_CHECKED && h.max_slot == 0;
-}
 WH_FN void *wh_tessera_malloc_at(wh_tessera_ref h, wh_mask mask, size_t n, wh_site site) {
     if (wh_tessera_is_checked_(h)) {
-        void *p =
-            wh_tessera_checked_malloc_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h), n, 1, site);
-        if (mask != 0) {
-            wh_syncwarp(mask);
-        }
-        return p;
+        return wh_tessera_checked_get_(h, mask, n, site);
     }
     void *p = mask == WH_FULL_WARP ? wh_tessera_malloc_(h, WH_FULL_WARP, n, 1)
                                    : wh_tessera_malloc_(h, mask, n, 1);
@@ -380,16 +422,10 @@ WH_FN void *wh_tessera_malloc_at(wh_tessera_ref h, wh_mask mask, size_t n, wh_si
     return p;
 }
 WH_FN void wh_tessera_free_at(wh_tessera_ref h, wh_mask mask, void *p, wh_site site) {
-    if (!wh_tessera_is_checked_(h)) {
+    if (wh_tessera_is_checked_(h)) {
+        wh_tessera_checked_give_(h, mask, p, site);
+    } else {
         wh_tessera_free(h, mask, p);
-        return;
-    }
-    if (mask != 0) {
-        wh_syncwarp(mask); /* every lane's last use comes before any lane's free */
-    }
-    if (p != NULL) {
-        wh_tessera_checked_free_(wh_tessera_core_of_(h), wh_tessera_my_shard_(h),
-                                 (uint64_t)((unsigned char *)p - h.base), site);
     }
 }
 
@@ -527,6 +563,7 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 #define WH_ALLOC_SAVES 1
 #define WH_ALLOC_GAUGES 1
 #define WH_ALLOC_RECORDS 1
+#define WH_ALLOC_SNAPSHOTS 1
 
 #include "warpheap/detail/simt/end.h"
 
@@ -534,5 +571,6 @@ WH_FN int wh_tessera_owns(wh_tessera_ref h, const void *p) {
 #include "warpheap/detail/alloc/tessera/image.h"
 #include "warpheap/detail/alloc/tessera/inspect.h"
 #include "warpheap/detail/alloc/tessera/reserve.h"
+#include "warpheap/detail/alloc/tessera/snapshot.h"
 
 #endif
