@@ -97,6 +97,7 @@ static uint32_t read_box(wh_record_box *box, wh_record *records, uint32_t room) 
 /* Rows of lanes that have ended before they could say that their record is there: they never will.
  * No kernel runs. */
 void whi_records_settle(wh_heap *h) {
+    whi_forget_error();
     wh_record_box *const boxes[2] = {h->watch.violations, h->watch.failures};
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t end = boxes[i] != NULL ? load(&boxes[i]->tickets) : 0;
@@ -115,7 +116,6 @@ static wh_status take_records(const wh_heap *heap, wh_record_box *box, wh_record
         return WH_BAD_ARGUMENT;
     }
     *n = 0;
-    whi_forget_error();
     if (bytes != sizeof *records) {
         return whi_refuse(WH_WRONG_BUILD,
                           "a wh_record of %zu bytes is none that this library knows (its own has "
@@ -144,6 +144,7 @@ wh_status wh_heap_failures(wh_heap *heap, wh_record *records, size_t record_byte
 }
 
 wh_status wh_heap_record_counts(wh_heap *heap, uint64_t *counts, uint32_t n) {
+    whi_forget_error();
     if (heap == NULL || (counts == NULL && n != 0)) {
         return WH_BAD_ARGUMENT;
     }

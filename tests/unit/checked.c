@@ -202,6 +202,28 @@ static void test_stays_away(void **state) {
     drop(&x);
 }
 
+/* So it is with a warp that frees more at once than the quarantine has room for. */
+static void test_warps_stay_away(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        const uint64_t room = (1 + seed % 40) * 112; /* 32 bytes take as much */
+        setup x = make_checked(seed, WH_SIM_WEAK_NONE, room);
+        fill_args a = {x.h, take(x.device, 32 * sizeof(void *)), take(x.device, 32 * 8), 32, 32,
+                       16};
+        const wh_launch l = grid(x.device, 1, 32);
+        for (uint64_t round = 1; round < 4; round++) {
+            assert_int_equal(fill(&l, &a), WH_OK);
+            assert_int_equal(free_all(&l, &a), WH_OK);
+            const uint64_t freed = round * 32 * 112;
+            const uint64_t least = freed < room ? freed : room;
+            /* Lanes that come alone, at the same time, may keep some more, or less. */
+            assert_true(x.h.core.watch->held + 3 * 112 >= least);
+        }
+        all_is_well(&x);
+        drop(&x);
+    }
+}
+
 /* A full heap gives all blocks again that have been freed, however large the quarantine is. */
 static void test_full(void **state) {
     (void)state;
@@ -251,8 +273,9 @@ static void test_never_null(void **state) {
     for (uint64_t seed = 0; seed < 4 * n_seeds(); seed++) {
         setup x = make_checked(seed, seed % 2 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE,
                                seed % 3 == 0 ? 1 : 2 * MIB);
-        fill_args a = {x.h, NULL, take(x.device, 8), 12, 20000, 16};
-        const wh_launch l = grid(x.device, 2, 4);
+        const int full = seed % 4 == 2 || seed % 4 == 3; /* warps */
+        fill_args a = {x.h, NULL, take(x.device, 8), 12, full ? 12000 : 20000, 16};
+        const wh_launch l = grid(x.device, 2, full ? 32 : 4);
         assert_int_equal(take_turns(&l, &a), WH_OK);
         assert_int_equal(a.n[0], 0);
         all_is_well(&x);
@@ -436,8 +459,11 @@ WH_KERNEL(fail_kernel, fail_args, a) {
     case 3:
         p = wh_aligned_alloc(a.h, 64, a.n);
         break;
-    default:
+    case 4:
         p = wh_aligned_alloc(a.h, 65536, a.n);
+        break;
+    default:
+        p = wh_calloc(a.h, a.n, a.n);
         break;
     }
     if (p != NULL) {
@@ -489,6 +515,40 @@ static void failures_of(int checked) {
     wh_stats s;
     assert_int_equal(wh_heap_get_stats(x.heap, &s), WH_OK);
     assert_int_equal(s.failed, 1 + 20 + 32);
+    const fail_args product = {x.h, (uint64_t)1 << 33, 5};
+    assert_int_equal(fail_kernel(&one, &product), WH_OK);
+    assert_int_equal(read_failures(&x, r, 40), 1);
+    assert_int_equal(r[0].kind, WH_RECORD_TOO_LARGE);
+    assert_int_equal(r[0].bytes, UINT64_MAX);
+    assert_int_equal(wh_heap_get_stats(x.heap, &s), WH_OK);
+    assert_int_equal(s.failed, 1 + 20 + 32 + 1);
+    if (checked) { /* what a block has around it makes this one too large */
+        const fail_args whole = {x.h, s.heap_bytes - s.metadata_bytes - 16, 1};
+        assert_int_equal(fail_kernel(&one, &whole), WH_OK);
+        assert_int_equal(read_failures(&x, r, 40), 1);
+        assert_int_equal(r[0].kind, WH_RECORD_TOO_LARGE);
+    }
+    drop(&x);
+}
+
+/* A malloc of more than the heap has does not empty the quarantine. */
+static void test_too_large(void **state) {
+    (void)state;
+    const wh_sim_options sim = sim_of(2, WH_SIM_WEAK_NONE);
+    wh_tessera_options own = WH_TESSERA_OPTIONS;
+    own.checked = 1;
+    setup x = make(&sim, 2 * MIB, own);
+    fill_args f = {x.h, take(x.device, 140000 * sizeof(void *)), take(x.device, 8), 140000, 40, 16};
+    const wh_launch one = grid(x.device, 1, 1);
+    const fail_args a = {x.h, 64 * MIB, 1};
+    uint64_t before = 0, after = 0;
+    assert_int_equal(fill(&one, &f), WH_OK);
+    assert_int_equal(free_all(&one, &f), WH_OK);
+    assert_int_equal(wh_heap_blocks_left(x.heap, 40, &before), WH_OK);
+    assert_true(before < f.n[0]);
+    assert_int_equal(fail_kernel(&one, &a), WH_OK);
+    assert_int_equal(wh_heap_blocks_left(x.heap, 40, &after), WH_OK);
+    assert_int_equal(after, before);
     drop(&x);
 }
 
@@ -568,6 +628,13 @@ static void test_growth(void **state) {
         assert_int_equal(r[0].kind,
                          late % 2 ? WH_RECORD_GROWTH_TIMED_OUT : WH_RECORD_GROWTH_REFUSED);
         assert_int_equal(r[0].bytes, 3000);
+        /* Once more, now with freed blocks in quarantine: each failure counts once. */
+        assert_int_equal(free_all(&one, &f), WH_OK);
+        assert_int_equal(fill(&one, &f), WH_OK);
+        wh_stats s;
+        assert_int_equal(wh_heap_get_stats(x.heap, &s), WH_OK);
+        assert_int_equal(s.failed, 2);
+        assert_int_equal(s.timed_out, late % 2 ? 2 : 0);
         if (own.checked != 0) {
             all_is_well(&x);
         }
@@ -805,6 +872,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_state_of_heap),  cmocka_unit_test(test_growth),
         cmocka_unit_test(test_other_calls),    cmocka_unit_test(test_reserved),
         cmocka_unit_test(test_host_calls),     cmocka_unit_test(test_text),
+        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_warps_stay_away),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
