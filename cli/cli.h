@@ -13,6 +13,14 @@ int cli_bench(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_registers(int argc, char **argv);
 int cli_top(int argc, char **argv);
+int cli_view(int argc, char **argv);
+int cli_diff(int argc, char **argv);
+
+/* A name as it may be printed, cut to fit: what a terminal could take for an order is shown as its
+ * number. Both return text. */
+const char *cli_name_text(const char *name, char *text, size_t room);
+/* "1.5 MiB". */
+const char *cli_bytes_text(uint64_t bytes, char text[32]);
 
 /* A whole number, with K, M or G for 2^10, 2^20, 2^30. 0 if it is malformed or does not
  * fit. */

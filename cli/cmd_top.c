@@ -76,31 +76,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* --- forms ------------------------------------------------------------------------------------ */
 
-/* A name as it may be printed: what a terminal could take for an order is shown as its number. */
 static const char *name_text(const char *name, char text[NAME]) {
-    size_t n = 0;
-    for (; *name != '\0' && n + 5 < NAME; name++) {
-        const unsigned char c = (unsigned char)*name;
-        const int plain = c >= ' ' && c < 0x7f && c != '\\';
-        n += (size_t)snprintf(text + n, NAME - n, plain ? "%c" : "\\x%02x", c);
-    }
-    text[n] = '\0';
-    return text;
+    return cli_name_text(name, text, NAME);
 }
 
 static const char *bytes_text(uint64_t bytes, char text[32]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double v = (double)bytes;
-    size_t unit = 0;
-    while (v >= 1024 && unit < 4) {
-        v /= 1024;
-        unit++;
-    }
-    if (bytes == WH_UNKNOWN) {
-        return "unknown";
-    }
-    (void)snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", v, units[unit]);
-    return text;
+    return bytes == WH_UNKNOWN ? "unknown" : cli_bytes_text(bytes, text);
 }
 
 static const char *count_text(uint64_t n, char text[32]) {
