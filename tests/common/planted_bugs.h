@@ -28,49 +28,51 @@ typedef struct bug_args {
 
 /* X(name, phases, kind, times, site, allocated, freed, bytes, offset, looks): in how many kernels;
  * which record comes, how often, and what is in it. looks: 1: the host looks in the end, 2: also
- * for leaks; 4: there is no quarantine; 8: the heap is reset after the first kernel. */
-#define BUG_LIST(X)                                                                \
-    X(none, 1, LEAK, 0, 0, 0, 0, 0, 0, 3)                                          \
-    X(overrun_by_1, 1, OVERRUN, 1, 3, 1, 0, 40, 40, 1)                             \
-    X(overrun_by_16, 1, OVERRUN, 1, 3, 1, 0, 48, 48, 1)                            \
-    X(overrun_of_odd, 1, OVERRUN, 1, 3, 1, 0, 13, 13, 1)                           \
-    X(overrun_far_in_zone, 1, OVERRUN, 1, 3, 1, 0, 40, 63, 1)                      \
-    X(overrun_by_4096, 1, OVERRUN, 1, 3, 1, 0, 8000, 8000, 0)                      \
-    X(overrun_of_run, 1, OVERRUN, 1, 3, 1, 0, BUG_LARGE, BUG_LARGE, 1)             \
-    X(overrun_of_aligned, 1, OVERRUN, 1, 3, 1, 0, 100, 100, 1)                     \
-    X(overrun_seen_by_host, 1, OVERRUN, 1, 0, 1, 0, 40, 41, 1)                     \
-    X(overrun_of_calloc, 1, OVERRUN, 1, 3, 0, 0, 60, 60, 1)                        \
-    X(overrun_of_pool, 1, OVERRUN, 1, 3, 0, 0, 40, 40, 1)                          \
-    X(overrun_of_warps, 1, OVERRUN, 2, 0, 0, 0, 200, 200, 1)                       \
-    X(underrun_by_1, 1, UNDERRUN, 1, 3, 1, 0, 40, -1, 1)                           \
-    X(underrun_by_16, 1, UNDERRUN, 1, 3, 1, 0, 40, -16, 1)                         \
-    X(underrun_of_header, 1, UNDERRUN, 1, 3, 0, 0, 0, -64, 0)                      \
-    X(underrun_of_aligned, 1, UNDERRUN, 1, 3, 1, 0, 100, -100, 1)                  \
-    X(underrun_seen_by_host, 1, UNDERRUN, 1, 0, 1, 0, 40, -2, 1)                   \
-    X(double_free, 1, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 1)                           \
-    X(double_free_in_warp, 1, DOUBLE_FREE, 31, 3, 1, BUG_SOON, 40, 0, 1)           \
-    X(double_free_across_warps, 1, DOUBLE_FREE, 1, 3, 1, BUG_SOON, 40, 0, 1)       \
-    X(double_free_across_kernels, 3, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 1)            \
-    X(double_free_of_run, 1, DOUBLE_FREE, 1, 3, 1, 2, BUG_LARGE, 0, 1)             \
-    X(double_free_let_go, 2, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 4)                    \
-    X(double_free_by_realloc, 1, DOUBLE_FREE, 1, 3, 1, 0, 40, 0, 1)                \
-    X(double_free_of_warps, 1, DOUBLE_FREE, 2, 0, 0, 0, 200, 0, 1)                 \
-    X(interior, 1, INTERIOR_FREE, 1, 3, 1, 0, 400, 16, 1)                          \
-    X(interior_of_run, 1, INTERIOR_FREE, 1, 3, 1, 0, BUG_LARGE, 40000, 1)          \
-    X(interior_of_aligned, 1, INTERIOR_FREE, 1, 3, 1, 0, 500, -64, 1)              \
-    X(misaligned, 1, MISALIGNED_FREE, 1, 3, 1, 0, 40, 8, 1)                        \
-    X(foreign, 1, FOREIGN_FREE, 1, 3, 0, 0, 0, 0, 1)                               \
-    X(foreign_low, 1, FOREIGN_FREE, 1, 3, 0, 0, 0, 0, 1)                           \
-    X(stale_after_reset, 2, STALE_FREE, 1, 3, 0, 0, 0, 0, 9)                       \
-    X(stale_never_given, 1, STALE_FREE, 1, 3, 0, 0, 0, 0, 1)                       \
-    X(null_free, 1, DOUBLE_FREE, 0, 0, 0, 0, 0, 0, 1)                              \
-    X(write_after_free, 1, USE_AFTER_FREE, 1, 0, 1, 2, 40, 3, 1)                   \
-    X(write_after_free_let_go, 2, USE_AFTER_FREE, 1, 3, 1, 2, 40, 39, 0)           \
-    X(write_after_free_of_run, 2, USE_AFTER_FREE, 1, 0, 1, 2, BUG_LARGE, 50000, 1) \
-    X(write_behind_freed, 1, USE_AFTER_FREE, 1, 0, 1, 2, 40, 41, 1)                \
-    X(read_after_free, 1, USE_AFTER_FREE, 0, 0, 0, 0, 0, 0, 1)                     \
-    X(read_uninitialised, 1, USE_AFTER_FREE, 0, 0, 0, 0, 0, 0, 1)                  \
-    X(leak, 1, LEAK, 1, 0, 1, 0, 72, 0, 3)                                         \
+ * for leaks; 4: there is no quarantine; 8: the heap is reset after the first kernel; 16: all bytes
+ * of a block are poisoned. */
+#define BUG_LIST(X)                                                               \
+    X(none, 1, LEAK, 0, 0, 0, 0, 0, 0, 3)                                         \
+    X(overrun_by_1, 1, OVERRUN, 1, 3, 1, 0, 40, 40, 1)                            \
+    X(overrun_by_16, 1, OVERRUN, 1, 3, 1, 0, 48, 48, 1)                           \
+    X(overrun_of_odd, 1, OVERRUN, 1, 3, 1, 0, 13, 13, 1)                          \
+    X(overrun_far_in_zone, 1, OVERRUN, 1, 3, 1, 0, 40, 63, 1)                     \
+    X(overrun_by_4096, 1, OVERRUN, 1, 3, 1, 0, 8000, 8000, 0)                     \
+    X(overrun_of_run, 1, OVERRUN, 1, 3, 1, 0, BUG_LARGE, BUG_LARGE, 1)            \
+    X(overrun_of_aligned, 1, OVERRUN, 1, 3, 1, 0, 100, 100, 1)                    \
+    X(overrun_seen_by_host, 1, OVERRUN, 1, 0, 1, 0, 40, 41, 1)                    \
+    X(overrun_of_calloc, 1, OVERRUN, 1, 3, 0, 0, 60, 60, 1)                       \
+    X(overrun_of_pool, 1, OVERRUN, 1, 3, 0, 0, 40, 40, 1)                         \
+    X(overrun_of_warps, 1, OVERRUN, 2, 0, 0, 0, 200, 200, 1)                      \
+    X(underrun_by_1, 1, UNDERRUN, 1, 3, 1, 0, 40, -1, 1)                          \
+    X(underrun_by_16, 1, UNDERRUN, 1, 3, 1, 0, 40, -16, 1)                        \
+    X(underrun_of_header, 1, UNDERRUN, 1, 3, 0, 0, 0, -64, 0)                     \
+    X(underrun_of_aligned, 1, UNDERRUN, 1, 3, 1, 0, 100, -100, 1)                 \
+    X(underrun_seen_by_host, 1, UNDERRUN, 1, 0, 1, 0, 40, -2, 1)                  \
+    X(double_free, 1, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 1)                          \
+    X(double_free_in_warp, 1, DOUBLE_FREE, 31, 3, 1, BUG_SOON, 40, 0, 1)          \
+    X(double_free_across_warps, 1, DOUBLE_FREE, 1, 3, 1, BUG_SOON, 40, 0, 1)      \
+    X(double_free_across_kernels, 3, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 1)           \
+    X(double_free_of_run, 1, DOUBLE_FREE, 1, 3, 1, 2, BUG_LARGE, 0, 1)            \
+    X(double_free_let_go, 2, DOUBLE_FREE, 1, 3, 1, 2, 40, 0, 4)                   \
+    X(double_free_by_realloc, 1, DOUBLE_FREE, 1, 3, 1, 0, 40, 0, 1)               \
+    X(double_free_of_warps, 1, DOUBLE_FREE, 2, 0, 0, 0, 200, 0, 1)                \
+    X(interior, 1, INTERIOR_FREE, 1, 3, 1, 0, 400, 16, 1)                         \
+    X(interior_of_run, 1, INTERIOR_FREE, 1, 3, 1, 0, BUG_LARGE, 40000, 1)         \
+    X(interior_of_aligned, 1, INTERIOR_FREE, 1, 3, 1, 0, 500, -64, 1)             \
+    X(misaligned, 1, MISALIGNED_FREE, 1, 3, 1, 0, 40, 8, 1)                       \
+    X(foreign, 1, FOREIGN_FREE, 1, 3, 0, 0, 0, 0, 1)                              \
+    X(foreign_low, 1, FOREIGN_FREE, 1, 3, 0, 0, 0, 0, 1)                          \
+    X(stale_after_reset, 2, STALE_FREE, 1, 3, 0, 0, 0, 0, 9)                      \
+    X(stale_never_given, 1, STALE_FREE, 1, 3, 0, 0, 0, 0, 1)                      \
+    X(null_free, 1, DOUBLE_FREE, 0, 0, 0, 0, 0, 0, 1)                             \
+    X(write_after_free, 1, USE_AFTER_FREE, 1, 0, 1, 2, 40, 3, 1)                  \
+    X(write_after_free_let_go, 2, USE_AFTER_FREE, 1, 3, 1, 2, 40, 39, 0)          \
+    X(write_after_free_of_run, 2, USE_AFTER_FREE, 1, 0, 1, 2, BUG_LARGE, 255, 1)  \
+    X(write_after_free_deep, 2, USE_AFTER_FREE, 1, 0, 1, 2, BUG_LARGE, 50000, 17) \
+    X(write_behind_freed, 1, USE_AFTER_FREE, 1, 0, 1, 2, 40, 41, 1)               \
+    X(read_after_free, 1, USE_AFTER_FREE, 0, 0, 0, 0, 0, 0, 1)                    \
+    X(read_uninitialised, 1, USE_AFTER_FREE, 0, 0, 0, 0, 0, 0, 1)                 \
+    X(leak, 1, LEAK, 1, 0, 1, 0, 72, 0, 3)                                        \
     X(leak_of_run, 1, LEAK, 1, 0, 1, 0, BUG_LARGE, 0, 3)
 
 enum {
@@ -223,7 +225,9 @@ WH_FN void bug_pointers(const bug_args *a) {
 }
 
 WH_FN void bug_freed(const bug_args *a) {
-    const size_t n = a->bug == BUG_write_after_free_of_run ? BUG_LARGE : 40;
+    const int is_large =
+        a->bug == BUG_write_after_free_of_run || a->bug == BUG_write_after_free_deep;
+    const size_t n = is_large ? BUG_LARGE : 40;
     unsigned char *p = bug_malloc(a->heap, n);
     if (a->bug == BUG_read_uninitialised) {
         *a->seen = p[0] == WH_TESSERA_NEW_BYTE && p[39] == WH_TESSERA_NEW_BYTE;
@@ -238,6 +242,9 @@ WH_FN void bug_freed(const bug_args *a) {
         p[39] = 1;
         break;
     case BUG_write_after_free_of_run:
+        p[255] = 1;
+        break;
+    case BUG_write_after_free_deep:
         p[50000] = 1;
         break;
     case BUG_write_behind_freed:
@@ -408,6 +415,7 @@ static int bug_run(wh_device *device, uint32_t bug) {
     memset(&a, 0, sizeof a);
     own.checked = 1;
     own.quarantine_bytes = (row->looks & 4) != 0 ? 1 : 0;
+    own.poison_bytes = (row->looks & 16) != 0 ? UINT64_MAX : 0;
     o.bytes = BUG_HEAP;
     o.device = device;
     o.options = &own.head;

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "warpheap/detail/alloc/gallatin/layout.h"
+#include "warpheap/detail/alloc/halloc/halloc.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/scatteralloc/scatteralloc.h"
 #include "warpheap/detail/alloc/tessera/layout.h"
 
 /* --- which runs ---------------------------------------------------------------------- */
@@ -74,14 +76,21 @@ static int is_list(const wh_allocator_info *info) {
     return strncmp(info->source, "Vinkler", 7) == 0 && (info->caps & WH_CAP_FREE) != 0;
 }
 
+/* Those over a page table share most of their text (alloc/paged.h). */
+static int is_paged(const wh_allocator_info *info) {
+    return strcmp(info->family, "scatteralloc") == 0 || strcmp(info->family, "halloc") == 0 ||
+           strcmp(info->family, "xmalloc") == 0;
+}
+
 uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info) {
     const char *text = getenv("WH_TEST_SEEDS");
     const int n = text != NULL ? atoi(text) : 0;
     if (n > 0) {
         return (uint64_t)n;
     }
-    const uint64_t of_walks = strncmp(info->source, "Pham", 4) == 0 ? 5 : 1;
-    const uint64_t share = is_list(info) ? 10 : of_walks;
+    const int of_some = strncmp(info->source, "Pham", 4) == 0 || is_paged(info);
+    const uint64_t of_others = of_some ? 5 : 1;
+    const uint64_t share = is_list(info) ? 10 : of_others;
     const uint64_t own = (WH_TEST_SEEDS_DEFAULT + share - 1) / share;
     return c->seeds < own ? c->seeds : own;
 }
@@ -154,6 +163,17 @@ static const struct {
     {"random_walk.page_bytes", {0, 0, 0, 0, 4096, 1024, 0, 0}},
     {"random_walk.exact_oom", {0, 1, 0, 0, 0, 0, 1, 0}},
     {"rwmalloc.unit_bytes", {0, 0, 0, 0, 1024, 64, 0, 0}},
+    {"halloc.slab_bytes", {1024, 0, 0, 512, 32768, 0, 2048, 8192}},
+    {"halloc.busy_percent", {0, 0, 0, 50, 100, 0, 0, 1}},
+    {"xmalloc.superblock_bytes", {1024, 0, 0, 512, 16384, 0, 0, 2048}},
+    {"xmalloc.buffer_entries", {0, 0, 0, 1, 64, 4, 0, 0}},
+    {"scatteralloc.page_bytes", {1024, 0, 0, 128, 4096, 0, 512, 1024}},
+    {"scatteralloc.region_pages", {0, 0, 0, 4, 64, 8, 1, 0}},
+    {"scatteralloc.superblock_pages", {16, 0, 16, 4, 64, 0, 2, 0}},
+    {"fdgmalloc.superblock_bytes", {1024, 0, 0, 512, 65536, 0, 64, 2048}},
+    {"fdgmalloc.warps", {0, 4, 0, 1, 0, 0, 3, 0}},
+    {"kma.superblock_bytes", {4096, 8192, 0, 8192, 32768, 0, 4096, 0}},
+    {"bulk.unit_bytes", {0, 0, 1024, 0, 0, 4096, 0, 0}},
 };
 
 void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config) {
@@ -252,6 +272,38 @@ static int tessera_layout(const wh_heap_options *o, uint64_t n, suite_layout *l)
     return 1;
 }
 
+/* A page comes back when it is empty, for blocks of any size; more than a page is a run. */
+static int paged_layout(const wh_paged *h, uint64_t n, suite_layout *l) {
+    const uint32_t log2 = h->table.page_log2;
+    l->segment = (uint64_t)1 << log2;
+    l->slices = l->segment / 2;
+    l->pinned = l->block = l->unit = wh_round_up(n, l->segment);
+    l->regained = 1; /* runs may meet fragmentation: not known */
+    const uint32_t kind = n != 0 ? wh_page_kind_for(log2, n) : WH_PAGE_RUN;
+    if (kind != WH_PAGE_RUN) {
+        l->in_segment = wh_page_capacity(log2, kind);
+        l->block = (l->segment + l->in_segment - 1) / l->in_segment;
+        l->unit = l->segment;
+    }
+    return n <= l->segment;
+}
+
+static int scatteralloc_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    wh_scatteralloc_ref h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    return wh_scatteralloc_plan(&h, &plan, o->memory, o->bytes, o->options, 1) == WH_OK &&
+           paged_layout(&h.paged, n, l);
+}
+
+static int halloc_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    wh_halloc_ref h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    return wh_halloc_plan(&h, &plan, o->memory, o->bytes, o->options, 1) == WH_OK &&
+           paged_layout(&h.paged, n, l);
+}
+
 /* What X1 of ouroboros/oom.h promises: a class's own memory, in any lane's hands, but not a chunk
  * of another class that becomes idle, or is moved by another search, while this one looks: hence
  * `apart`. Virtual queues take chunks for their entries, and one that is empty keeps up to two
@@ -286,7 +338,7 @@ static int ouroboros_layout(const wh_heap_options *o, uint64_t n, suite_layout *
     const uint32_t log2 = n != 0 ? wh_log2_ceil(n) : 0;
     l->block = l->unit = (uint64_t)1 << (log2 > h.min_log2 ? log2 : h.min_log2);
     l->pinned = l->block <= chunk ? chunk : large;
-    l->regained = 1;
+    l->regained = 1; /* runs may meet fragmentation: not known */
     l->apart = h.n_small;
     l->twice = !by_chunk;
     if (l->block > large) { /* a heap of this size has no such class */
@@ -321,6 +373,12 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
         l->block = l->unit = l->pinned = unit;
         l->packed = n < unit;
         return n <= unit;
+    }
+    if (strcmp(o->allocator, "halloc") == 0) {
+        return halloc_layout(o, n, l);
+    }
+    if (strcmp(o->allocator, "scatteralloc") == 0) {
+        return scatteralloc_layout(o, n, l);
     }
     if (strcmp(o->allocator, "gallatin") == 0) {
         return gallatin_layout(o, n, l);

@@ -26,9 +26,9 @@ int suite_parse(suite_choice *c, int argc, char **argv);
 int suite_wants(const char *chosen, const char *name);
 int suite_wants_number(uint64_t chosen, uint64_t n);
 
-/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the lists get a tenth
- * and the random walks a fifth, and no more than the choice does. And the first of them:
- * WH_TEST_FIRST_SEED, or 0. */
+/* How many seeds to try: WH_TEST_SEEDS, or what the build says, of which the lists get a tenth,
+ * the random walks and those over a page table a fifth, and no more than the choice does. And the
+ * first of them: WH_TEST_FIRST_SEED, or 0. */
 uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info);
 uint64_t suite_first_seed(void);
 

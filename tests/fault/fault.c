@@ -5,7 +5,10 @@
  * finds is printed with the command that repeats it.
  *
  *   fault [SUITE]               all of them, or those of one suite: core, gallatin, ...
- *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays
+ *   fault sound [SUITE]         the workloads alone, without a fault: nothing may be found
+ *   fault child WORKLOAD [SEED] one workload, with the fault named in WH_FAULT: replays; without a
+ *                               seed all of them, from WH_TEST_FIRST_SEED on, until one finds it
+ *   fault list                  the faults of this build: SUITE TAG WORKLOAD
  *
  * A fault in the logic (a re-check or a test left out) shows as a lost item, a bad block,
  * a NULL with memory free, or a broken invariant. Lost order (relaxed instead of release
@@ -33,6 +36,8 @@
 #include "fault/arena/arena.h"
 #elif defined(FAULT_OF_CHECKED)
 #include "fault/checked/checked.h"
+#elif defined(FAULT_OF_CPP)
+#include "fault/cpp/cpp.h"
 #else
 #include "fault/fault.h"
 #endif
@@ -92,7 +97,9 @@ static int child(const char *name, const char *seed) {
     }
     const char *planted = getenv("WH_FAULT");
     const uint64_t most = n_seeds(of, planted != NULL && strcmp(planted, "none") != 0);
-    for (uint64_t k = 1; k <= most; k++) {
+    const char *from = getenv("WH_TEST_FIRST_SEED");
+    const uint64_t first = from != NULL && !of->has_own_seeds ? strtoull(from, NULL, 10) : 1;
+    for (uint64_t k = first; k < first + most; k++) {
         printf("%u\n", (unsigned)k); /* the last line says where it ended, however it did */
         (void)fflush(stdout);
         if (fault_run(of, w, k) != 0) {
@@ -187,24 +194,42 @@ static void every_fault_is_found(void **state) {
     assert_int_equal(missed, 0);
 }
 
+static int list(void) {
+    for (size_t i = 0; i < N_SUITES; i++) {
+        for (const fault *f = suites[i]->faults; f->tag != NULL; f++) {
+            if (is_due(f)) {
+                printf("%s %s %s\n", suites[i]->name, f->tag, f->workload);
+            }
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "list") == 0) {
+        return list();
+    }
     if (argc >= 3 && strcmp(argv[1], "child") == 0) {
         return child(argv[2], argc > 3 ? argv[3] : NULL);
     }
     int failed = 0, known = 0;
+    const int sound = argc > 1 && strcmp(argv[1], "sound") == 0;
+    const char *name = argc > 1 + sound ? argv[1 + sound] : NULL;
     for (size_t i = 0; i < N_SUITES; i++) {
         suite s = *suites[i];
-        if (argc > 1 && strcmp(argv[1], s.name) != 0) {
+        if (name != NULL && strcmp(name, s.name) != 0) {
             continue;
         }
         const struct CMUnitTest tests[] = {
             {"nothing_without_a_fault", nothing_without_a_fault, NULL, NULL, &s},
             {"every_fault_is_found", every_fault_is_found, NULL, NULL, &s}};
         known++;
+        cmocka_set_test_filter(sound ? tests[0].name : NULL);
         failed += cmocka_run_group_tests_name(s.name, tests, NULL, NULL);
     }
     if (known == 0) {
-        fprintf(stderr, "usage: fault [SUITE] | fault child WORKLOAD [SEED]\n");
+        fprintf(stderr,
+                "usage: fault [sound] [SUITE] | fault list | fault child WORKLOAD [SEED]\n");
         return 2;
     }
     return failed != 0;

@@ -11,13 +11,19 @@
 #include "fault/suite.h"
 #include "set_option.h"
 
+#include "warpheap/detail/alloc/bulk/bulk.h"
 #include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/fdgmalloc/fdgmalloc.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
+#include "warpheap/detail/alloc/halloc/halloc.h"
+#include "warpheap/detail/alloc/kma/kma.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
 #include "warpheap/detail/alloc/page_queue/page_queue.h"
 #include "warpheap/detail/alloc/random_walk/random_walk.h"
 #include "warpheap/detail/alloc/rwmalloc/rwmalloc.h"
+#include "warpheap/detail/alloc/scatteralloc/scatteralloc.h"
 #include "warpheap/detail/alloc/tessera/tessera.h"
+#include "warpheap/detail/alloc/xmalloc/xmalloc.h"
 #include "warpheap/heap.h"
 
 /* What a workload found wrong. */
@@ -39,6 +45,12 @@ typedef struct workload_args {
         wh_page_queue_ref queued;
         wh_rwmalloc_ref units;
         wh_circular_ref list;
+        wh_scatteralloc_ref scatter;
+        wh_halloc_ref slabs;
+        wh_xmalloc_ref blocks_of_warps;
+        wh_fdgmalloc_ref warps;
+        wh_bulk_ref tree;
+        wh_kma_ref superblocks;
     };
     findings *found;
     wh_vqueue_words *queue;
@@ -83,12 +95,12 @@ typedef struct workload {
 } workload;
 
 extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
-    fault_tessera, fault_reserve;
+    fault_heaps, fault_tessera, fault_reserve, fault_paged;
 
 /* The suites of this program, for fault.c. */
-#define FAULT_SUITES                                                                            \
-    &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_tessera, \
-        &fault_reserve
+#define FAULT_SUITES                                                                          \
+    &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_heaps, \
+        &fault_tessera, &fault_reserve, &fault_paged
 
 WH_FN uint32_t next(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

@@ -149,9 +149,14 @@ static struct {
     int refuses; /* atomic: lanes store it while the host maps */
 } back;
 
+/* A plain store: who uses the unit without having been told that it is there has a race. */
 static wh_status try_map(wh_device *d, void *at, uint64_t bytes, uint64_t piece) {
     const int refuses = __atomic_load_n(&back.refuses, __ATOMIC_RELAXED);
-    return refuses ? WH_OUT_OF_MEMORY : back.ops->map(d, at, bytes, piece);
+    const wh_status s = refuses ? WH_OUT_OF_MEMORY : back.ops->map(d, at, bytes, piece);
+    for (uint64_t k = 0; k < bytes && s == WH_OK; k += piece) {
+        memset((unsigned char *)at + k, 0, 64);
+    }
+    return s;
 }
 
 static void allow_map(void) {
@@ -239,10 +244,10 @@ WH_FN void take_last(workload_args a, uint32_t *stage) {
     wh_tessera_header *header = wh_tessera_header_(a.heap.core);
     const wh_tessera_core *g = wh_tessera_core_of_(a.heap);
     wh_tessera_shard *own = wh_tessera_shard_at_(*g, 0);
-    wh_tessera_awaited wait = {1, wh_load_u32_relaxed(&header->growing.asked) + 1, 0, 0, 0};
+    wh_tessera_awaited wait = {1, 1, wh_load_u32_relaxed(&header->growing.asked) + 1, 0, 0, 0};
     uint32_t over = 0;
     while (wait.row == 0 && over == 0) {
-        over = wh_tessera_look_for_host_(header, own, &wait);
+        over = wh_tessera_look_for_host_(*g, own, &wait);
         wh_backoff(2);
     }
     if (wait.row == 0) { /* one of the others has it */
@@ -359,6 +364,7 @@ static const fault faults[] = {
     {"tessera_i10_take", "reserve-taken", EVERYWHERE}, /* units on their way that nobody knows of */
     {"tessera_i10_units", "reserve-grown", EVERYWHERE}, /* ... that two lanes take */
     {"tessera_x4_number", "reserve-grown", EVERYWHERE}, /* what the host has said to others */
+    {"tessera_x4_never", "reserve-grown", EVERYWHERE},  /* ... until there is more */
     {"tessera_i10_event", "reserve-taken-runs", EVERYWHERE},
     {"tessera_x4_run", "reserve-taken-beside",
      EVERYWHERE}, /* ... and others have given back since */

@@ -6,28 +6,57 @@
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
+static uint32_t build_random(uint64_t seed, const char *allocator) {
+    context x;
+    open_all(&x, seed, 8 << 20, allocator);
+    make_tiny(&x, seed);
+    x.o.kind = seed % 4 == 0 ? WH_KDTREE_BOXES : WH_KDTREE_CLIPPED;
+    x.o.leaf_references = (uint32_t)(seed % 3) * 2;
+    make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 20 + (uint32_t)(seed * 13 % 90), &x.random);
+    load(&x, &the_mesh);
+    create(&x);
+    (void)build(&x, WH_OK);
+    uint32_t found = compare_rays(&x, &the_mesh, 60);
+    if (seed % 3 == 0 && allocator == NULL) {
+        (void)build(&x, WH_OK); /* the object is as good as new */
+        found += compare_rays(&x, &the_mesh, 30);
+    }
+    close_all(&x);
+    return found;
+}
+
 static void test_random(void **state) {
     (void)state;
     uint32_t found = 0;
     for (uint64_t seed = 1; seed <= n_seeds() * 9; seed++) {
-        context x;
-        open_all(&x, seed, 8 << 20, NULL);
-        make_tiny(&x, seed);
-        x.o.kind = seed % 4 == 0 ? WH_KDTREE_BOXES : WH_KDTREE_CLIPPED;
-        x.o.leaf_references = (uint32_t)(seed % 3) * 2;
-        make_mesh(&the_mesh, (mesh_kind)(seed % N_MESHES), 20 + (uint32_t)(seed * 13 % 90),
-                  &x.random);
-        load(&x, &the_mesh);
-        create(&x);
-        (void)build(&x, WH_OK);
-        found += compare_rays(&x, &the_mesh, 60);
-        if (seed % 3 == 0) {
-            (void)build(&x, WH_OK); /* the object is as good as new */
-            found += compare_rays(&x, &the_mesh, 30);
-        }
-        close_all(&x);
+        found += build_random(seed, NULL);
     }
     assert_true(found > 60 * n_seeds());
+}
+
+/* Whether trees over this allocator are built: checked builds have few. */
+static int has_trees(const char *allocator) {
+    context x;
+    if (wh_allocator_find(allocator) == NULL) {
+        return 0;
+    }
+    open_all(&x, 1, 8 << 20, allocator);
+    x.o.most_triangles = 20;
+    const wh_status made = wh_kdtree_create(&x.tree, &x.o);
+    assert_true(made == WH_OK || made == WH_UNSUPPORTED);
+    close_all(&x);
+    return made == WH_OK;
+}
+
+/* Over bump, whose malloc and free order nothing: what the default heap's would hide shows. */
+static void test_over_bump(void **state) {
+    (void)state;
+    if (!has_trees("bump")) {
+        skip();
+    }
+    for (uint64_t seed = 1; seed <= n_seeds() * 9; seed++) {
+        (void)build_random(seed, "bump");
+    }
 }
 
 /* One warp does all: no node is large. */
@@ -504,15 +533,15 @@ int main(int argc, char **argv) {
         cmocka_set_test_filter(argv[1]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),      cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_quality),     cmocka_unit_test(test_same_tree),
-        cmocka_unit_test(test_points),      cmocka_unit_test(test_tally),
-        cmocka_unit_test(test_few),         cmocka_unit_test(test_strange),
-        cmocka_unit_test(test_watertight),  cmocka_unit_test(test_bad_rays),
-        cmocka_unit_test(test_large),       cmocka_unit_test(test_failed_kernel),
-        cmocka_unit_test(test_frames),      cmocka_unit_test(test_user_kernel),
-        cmocka_unit_test(test_no_tree),     cmocka_unit_test(test_tally_group),
-        cmocka_unit_test(test_group_sizes),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_over_bump),
+        cmocka_unit_test(test_alone),         cmocka_unit_test(test_quality),
+        cmocka_unit_test(test_same_tree),     cmocka_unit_test(test_points),
+        cmocka_unit_test(test_tally),         cmocka_unit_test(test_few),
+        cmocka_unit_test(test_strange),       cmocka_unit_test(test_watertight),
+        cmocka_unit_test(test_bad_rays),      cmocka_unit_test(test_large),
+        cmocka_unit_test(test_failed_kernel), cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_user_kernel),   cmocka_unit_test(test_no_tree),
+        cmocka_unit_test(test_tally_group),   cmocka_unit_test(test_group_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ static const fault faults[] = {
     {"tessera_r1", "bugs", EVERYWHERE},
     {"tessera_r2", "hands", EVERYWHERE},
     {"tessera_r3_empty", "full", EVERYWHERE},
+    {"tessera_r3_events", "never-null", EVERYWHERE},
     {"record_i1_full", "full-list", EVERYWHERE},
     {"tessera_p14_keep", "hands", WEAK_MEMORY},
     {"tessera_p14_oldest", "hands", WEAK_MEMORY},

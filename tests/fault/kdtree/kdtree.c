@@ -5,6 +5,7 @@
 
 static const workload workloads[] = {
     {"random", build_main, "test_random"},
+    {"over-bump", build_main, "test_over_bump"},
     {"alone", build_main, "test_alone"},
     {"quality", build_main, "test_quality"},
     {"same", build_main, "test_same_tree"},
@@ -24,12 +25,12 @@ static const workload workloads[] = {
 
 static const fault faults[] = {
     {"queue_q2_put", "random", EVERYWHERE},
-    {"queue_q1_room", "random", UNDER_TSAN},
+    {"queue_q1_room", "over-bump", UNDER_TSAN},
     {"queue_q1_put", "random", UNDER_TSAN},
     {"queue_q1_take", "random", UNDER_TSAN},
     {"queue_q1_take_lanes", "random", UNDER_TSAN},
-    {"queue_q1_read", "random", UNDER_TSAN},
-    {"queue_q1_back", "random", UNDER_TSAN},
+    {"queue_q1_read", "over-bump", UNDER_TSAN},
+    {"queue_q1_back", "over-bump", UNDER_TSAN},
     {"queue_i1_read", "random", UNDER_TSAN},
     {"queue_lost", "random", EVERYWHERE},
     {"queue_small_moved", "random", EVERYWHERE},
