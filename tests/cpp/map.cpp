@@ -1,0 +1,235 @@
+/* map.cpp: hash maps that all lanes of a grid insert into, find in and erase from. Of its own keys
+ * each lane knows what must come out; of keys that all share, that inserts and erases take turns.
+ * In heaps with room and in full ones, with hashes of which many are alike, and where loads return
+ * old values. */
+#include "cpp/cpp_test.hpp"
+
+#include <map>
+
+namespace {
+
+enum { LANES = 48, CALLS = 60, SHARED = 12 };
+
+/* All keys in eight places. */
+struct bad_hash {
+    uint32_t operator()(uint64_t bits) const {
+        return static_cast<uint32_t>(bits) & 7;
+    }
+};
+using good_map = wh::hash_map<uint64_t, uint32_t>;
+using bad_map = wh::hash_map<uint64_t, uint32_t, bad_hash>;
+
+template <class Map> struct map_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+    uint64_t seed;
+    Map *map;
+    int32_t *balance;  /* of each shared key: inserts less erases, of each lane */
+    uint32_t *counts;  /* items of each lane's own keys */
+    uint32_t *refused; /* inserts that found no memory, in all */
+    uint32_t is_tight, keys, calls;
+};
+
+/* What is stored under a key says which key that is. */
+uint32_t value_of(uint64_t key, uint64_t random) {
+    return static_cast<uint32_t>(key * 1000 + random % 1000);
+}
+bool is_of(uint64_t key, uint32_t value) {
+    return value / 1000 == static_cast<uint32_t>(key);
+}
+
+template <class Map>
+void use_own(const map_args<Map> &a, std::map<uint64_t, uint32_t> &model, uint64_t key,
+             uint64_t random) {
+    uint32_t value = 0;
+    const uint32_t mine = value_of(key, random >> 20);
+    const auto known = model.find(key);
+    const bool there = known != model.end();
+    switch (random % 4) {
+    case 0:
+        CHECK(a.map->erase(key) == there);
+        model.erase(key);
+        break;
+    case 1:
+        CHECK(a.map->find(key, value) == there && (!there || value == known->second));
+        break;
+    default: {
+        const wh::insert_result r = a.map->insert(key, mine);
+        CHECK(r.success() + r.existing() + r.failed() == 1 && r.existing() == there);
+        if (r.success()) {
+            model[key] = mine;
+        } else if (r.failed()) {
+            CHECK(a.is_tight != 0);
+            wh_add_u32_relaxed(a.refused, 1);
+        }
+        break;
+    }
+    }
+}
+template <class Map> void use_shared(const map_args<Map> &a, uint64_t key, uint64_t random) {
+    uint32_t value = 0;
+    int32_t *mine = &a.balance[wh_thread_id() * SHARED + key];
+    if (random % 3 == 0) {
+        *mine -= a.map->erase(key);
+    } else if (random % 3 == 1) {
+        CHECK(!a.map->find(key, value) || is_of(key, value));
+    } else {
+        *mine += a.map->insert(key, value_of(key, random >> 20)).success();
+    }
+}
+
+WH_KERNEL_TEMPLATE((class Map), make_map, map_args<Map>, a) {
+    ::new (static_cast<void *>(a.map)) Map(a.heap);
+}
+WH_KERNEL_TEMPLATE((class Map), play_map, map_args<Map>, a) {
+    const uint64_t t = wh_thread_id();
+    uint64_t random = a.seed * 1000 + t;
+    std::map<uint64_t, uint32_t> model;
+    for (uint32_t i = 0; i < a.calls; i++) {
+        const uint64_t r = next_random(&random);
+        if (r % 3 == 0) {
+            use_shared(a, r / 3 % SHARED, r >> 10);
+        } else {
+            use_own(a, model, SHARED + t * a.keys + r / 3 % a.keys, r >> 10);
+        }
+    }
+    for (const auto &item : model) {
+        uint32_t value = 0;
+        CHECK(a.map->find(item.first, value) && value == item.second);
+    }
+    a.counts[t] = static_cast<uint32_t>(model.size());
+}
+WH_KERNEL_TEMPLATE((class Map), end_map, map_args<Map>, a) { /* one thread */
+    size_t n = 0, visited = 0;
+    for (uint64_t key = 0; key < SHARED; key++) {
+        int32_t there = 0;
+        for (uint32_t t = 0; t < LANES; t++) {
+            there += a.balance[t * SHARED + key];
+        }
+        CHECK(there == static_cast<int32_t>(a.map->contains(key)));
+        n += a.map->contains(key);
+    }
+    for (uint32_t t = 0; t < LANES; t++) {
+        n += a.counts[t];
+    }
+    CHECK(a.map->size() == n);
+    a.map->for_each([&](uint64_t key, uint32_t value) {
+        visited++;
+        CHECK(is_of(key, value));
+    });
+    CHECK(visited == n);
+    a.map->clear();
+    CHECK(a.map->size() == 0 && !a.map->contains(SHARED + 1));
+    if (a.is_tight == 0) {
+        CHECK(a.map->insert(1, 2).success() && a.map->insert(1, 3).existing() && a.map->erase(1) &&
+              !a.map->erase(1));
+    }
+    a.map->~Map();
+}
+
+template <class Map>
+uint32_t play(uint64_t seed, uint64_t bytes, uint32_t weak, bool is_tight, uint32_t lanes) {
+    place p(seed, bytes, weak);
+    map_args<Map> a;
+    a.heap = p.ref();
+    a.wrong = p.wrong;
+    a.seed = seed;
+    a.is_tight = is_tight;
+    a.keys = is_tight ? 400 : 20;
+    a.calls = is_tight ? 200 : (lanes < LANES ? 150 : 60);
+    a.map = static_cast<Map *>(take(p.device.get(), sizeof(Map)));
+    a.balance = static_cast<int32_t *>(take(p.device.get(), LANES * SHARED * sizeof(int32_t)));
+    a.counts = static_cast<uint32_t *>(take(p.device.get(), LANES * sizeof(uint32_t)));
+    a.refused = static_cast<uint32_t *>(take(p.device.get(), 256));
+    p.run(make_map<Map>, a, 1, 1);
+    p.run(play_map<Map>, a, lanes < LANES ? lanes : 3, lanes < LANES ? 1 : LANES / 3);
+    p.run(end_map<Map>, a, 1, 1);
+    p.close();
+    return *a.refused;
+}
+
+uint32_t weak_of(uint64_t seed) {
+    static const uint32_t some[] = {WH_SIM_WEAK_NONE, WH_SIM_WEAK_GPU, WH_SIM_WEAK_FORMAL};
+    return some[seed % 3];
+}
+void test_many(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + 2 * n_seeds(); seed++) {
+        play<good_map>(seed, 8 << 20, weak_of(seed), false, LANES);
+        play<bad_map>(seed, 8 << 20, 0, false, LANES);
+    }
+}
+void test_few(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + 32 * n_seeds(); seed++) {
+        play<good_map>(seed, 2 << 20, weak_of(seed), false, 4);
+        play<bad_map>(seed, 2 << 20, weak_of(seed), false, 4);
+    }
+}
+void test_full(void **state) {
+    (void)state;
+    uint32_t refused = 0;
+    uint64_t bytes = 0;
+    const wh_heap_options none = wh_heap_options();
+    assert_int_equal(wh_heap_min_bytes(&none, &bytes), WH_OK);
+    for (uint64_t seed = first_seed(); seed < first_seed() + (n_seeds() + 1) / 2; seed++) {
+        refused += play<good_map>(seed, bytes, 0, true, LANES);
+    }
+    assert_true(refused > 20);
+}
+
+struct set_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+    wh::hash_set<uint32_t> *set;
+    uint32_t *first; /* how many lanes were the first with their number */
+};
+WH_KERNEL(make_set, set_args, a) {
+    ::new (static_cast<void *>(a.set)) wh::hash_set<uint32_t>(a.heap);
+}
+WH_KERNEL(fill_set, set_args, a) {
+    const uint32_t t = static_cast<uint32_t>(wh_thread_id());
+    for (uint32_t i = 0; i < 20; i++) {
+        if (a.set->insert((t / 4) * 20 + i).success()) {
+            wh_add_u32_relaxed(a.first, 1);
+        }
+    }
+}
+WH_KERNEL(end_set, set_args, a) {
+    uint64_t sum = 0;
+    CHECK(*a.first == LANES / 4 * 20 && a.set->size() == *a.first);
+    a.set->for_each([&sum](uint32_t key) { sum += key; });
+    CHECK(sum == static_cast<uint64_t>(*a.first) * (*a.first - 1) / 2);
+    CHECK(a.set->erase(7) && !a.set->contains(7) && a.set->contains(8));
+    a.set->~hash_set();
+}
+void test_set(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + n_seeds(); seed++) {
+        place p(seed, 8 << 20, weak_of(seed));
+        set_args a;
+        a.heap = p.ref();
+        a.wrong = p.wrong;
+        a.set = static_cast<wh::hash_set<uint32_t> *>(take(p.device.get(), sizeof *a.set));
+        a.first = static_cast<uint32_t *>(take(p.device.get(), 256));
+        p.run(make_set, a, 1, 1);
+        p.run(fill_set, a, 3, LANES / 3);
+        p.run(end_set, a, 1, 1);
+        p.close();
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_few),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_set),
+    };
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
