@@ -53,10 +53,10 @@
  *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
  *
- * With WH_CAP_RESERVE, and #define WH_ALLOC_RESERVES in the family's header:
- *   wh_X_reserve_plan, wh_X_reserve_step   at wh_reserve_plan, below
- * With #define WH_ALLOC_GAUGES there: wh_X_gauge at wh_gauge_lens; WH_ALLOC_SAVES: wh_X_image_of
- * and others at wh_image_shape; WH_ALLOC_RECORDS: wh_X_set_watch and others at wh_watch
+ * With a #define in the family's header there is more, at the struct that is named, below:
+ *   WH_ALLOC_RESERVES wh_reserve_plan, with WH_CAP_RESERVE; WH_ALLOC_GAUGES wh_gauge_lens;
+ *   WH_ALLOC_SAVES wh_image_shape; WH_ALLOC_RECORDS wh_watch;
+ *   WH_ALLOC_SNAPSHOTS wh_snapshot_window
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
@@ -125,10 +125,11 @@ typedef struct wh_reserve_plan {
     uint64_t init_items;   /* as wh_plan's */
     uint64_t unit_items;   /* how much parallel work publish and withdraw have for a unit */
     uint32_t n_units;
-    uint32_t padding;
+    uint32_t parts_of_unit; /* in which lanes take a unit that is posted */
 } wh_reserve_plan;
 
-/* What a kernel of the host's does to a heap in reserved addresses. Units [first, first + n). */
+/* What a kernel of the host's does to a heap in reserved addresses. Units [first, first + n). Of
+ * these publish leaves alone what is the heap's already. */
 #define WH_RESERVE_OPEN 0u     /* an empty heap of no units; init follows */
 #define WH_RESERVE_SETTLE 1u   /* no unit from `first` on is mapped; and the figures below */
 #define WH_RESERVE_PUBLISH 2u  /* units that are mapped become the heap's. Also while lanes run */
@@ -146,17 +147,19 @@ typedef struct wh_reserve_step {
 /* What host and device tell each other of a heap that grows while lanes run: memory of the host,
  * which the device sees, too. Each word is stored by one side, and is of system scope. */
 #define WH_GROWTH_ROWS 64u /* a power of two */
+#define WH_GROWTH_NEVER ((uint32_t)1 << 31)
 typedef struct wh_growth_row {
     uint64_t units;                        /* mapped: the first one << 32 | how many */
     uint64_t mapped_bytes, metadata_bytes; /* as in wh_reserve_step, with them */
 } wh_growth_row;
 typedef struct wh_growth_box {
     /* The host's: rows that it has posted, the k-th at k % WH_GROWTH_ROWS; the number of the last
-     * request that it has answered << 32 | 0, or: so many units in a row do not come. */
+     * request that it has answered << 32 | 0, or: so many units in a row do not come, + NEVER if
+     * it posts no more at all. */
     uint64_t posted, answer;
     uint64_t padding[6];
-    /* The device's: the number of its last request << 32 | units in a row that it wants; units
-     * that it has taken from rows, in all. */
+    /* The device's: the number of its last request << 32 | units in a row that it wants; parts
+     * of units that it has taken from rows, in all, as they come in the rows. */
     uint64_t asked, taken;
     uint64_t more_padding[6];
     wh_growth_row rows[WH_GROWTH_ROWS];
@@ -224,12 +227,48 @@ typedef struct wh_watch {
     uint64_t n_violations, n_failures; /* rows; 0: no such box */
     uint64_t room_bytes;               /* of device memory */
     uint64_t quarantine_bytes;         /* the allocator's own numbers, of its options */
+    uint64_t poison_bytes;
     uint32_t checked, n_entries;
     wh_record_box *violations, *failures; /* the host's, from here on */
     void *room;                           /* device memory */
-    uint64_t image_bytes;                 /* filled in: what the room begins with */
+    uint64_t image_bytes;                 /* filled in: what the room begins with, */
+    uint64_t mark_offset;                 /* ... and where the number of the last mark lies in it */
     uint64_t image[128];
 } wh_watch;
+
+/*   void wh_X_snapshot(wh_X_ref h, const wh_snapshot_window *w, uint64_t i, uint64_t n)
+ *       device, on a quiet heap: what chunks [from, to) are, and their live blocks
+ *
+ * A piece of a heap: a slab, a large block, or a single chunk that is neither. */
+#define WH_PIECE_OTHER 0u /* nobody's: the heap is corrupt */
+#define WH_PIECE_FREE 1u
+#define WH_PIECE_ABSENT 2u /* reserved, and not mapped */
+#define WH_PIECE_SLAB 3u
+#define WH_PIECE_LARGE 4u
+typedef struct wh_snapshot_piece {
+    uint32_t kind;
+    uint32_t chunks;     /* from this one on; 0: it is part of a piece before it */
+    uint32_t slot_bytes; /* of a slab */
+    uint32_t slots;
+    uint32_t live;  /* blocks of users */
+    uint32_t kept;  /* blocks in quarantine */
+    uint32_t ready; /* slots that a cursor holds */
+    uint32_t padding;
+} wh_snapshot_piece;
+typedef struct wh_snapshot_block {
+    uint64_t address;
+    uint64_t bytes;               /* asked for; of a heap that is not checked: as taken */
+    uint64_t taken;               /* with what lies around it */
+    uint64_t site;                /* of the call that allocated it (record.h); 0: not known */
+    uint64_t thread, block, mark; /* of that call; WH_UNKNOWN */
+} wh_snapshot_block;
+typedef struct wh_snapshot_window {
+    uint64_t from, to;
+    wh_snapshot_piece *pieces; /* of chunk from + k: entry k; NULL: not wanted */
+    wh_snapshot_block *blocks; /* of pieces that begin there; NULL: not wanted */
+    uint64_t capacity;
+    uint64_t *n_blocks; /* found, also past capacity */
+} wh_snapshot_window;
 
 /* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {
@@ -279,7 +318,8 @@ WH_FN void wh_walk_emit(wh_walk_sink *sink, const void *p, uint64_t usable_bytes
 
 #if WH_HAS_HOST
 /* FNV-1a over a family's name and numbers of 64 bits: see wh_X_layout. */
-static inline uint64_t wh_layout_hash(const char *family, const uint64_t *parts, size_t n) {
+static inline WH_CONSTEXPR uint64_t wh_layout_hash(const char *family, const uint64_t *parts,
+                                                   size_t n) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *family != 0; family++) {
         hash = (hash ^ (unsigned char)*family) * 0x100000001b3u;

@@ -49,6 +49,16 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
      WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* Allocators over a page table (alloc/paged.h). */
+#define WH_CAPS_PAGED                                                                             \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
+     WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* What others hold, or count too much, for a moment may be a free block: not EXACT_OOM. */
+#define WH_CAPS_HALLOC                                                                        \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
+     WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 /* NULL after one round through a list that others change: not EXACT_OOM. */
 #define WH_CAPS_CIRCULAR                                                                      \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
@@ -61,6 +71,20 @@
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
      WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+/* Nothing is freed but all of a warp's blocks together, and one warp's rest is no other's. */
+#define WH_CAPS_FDGMALLOC                                                              \
+    (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+/* Powers of two alone, and NULL may miss what others split or merge at that moment. */
+#define WH_CAPS_BULK                                                                           \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |       \
+     WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | \
+     WH_CAP_OWN_MEMORY)
+/* Up to a superblock; blocks in superblocks that the hash map does not name may not be found. */
+#define WH_CAPS_KMA                                                                            \
+    (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |       \
+     WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | \
+     WH_CAP_OWN_MEMORY)
 #define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
 /* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
 #define WH_CAPS_FLOOR \
@@ -97,6 +121,12 @@
 #define WH_FAMILY_OF_cfmalloc circular
 #define WH_FAMILY_OF_cmmalloc circular
 #define WH_FAMILY_OF_cfmmalloc circular
+#define WH_FAMILY_OF_scatteralloc scatteralloc
+#define WH_FAMILY_OF_halloc halloc
+#define WH_FAMILY_OF_xmalloc xmalloc
+#define WH_FAMILY_OF_fdgmalloc fdgmalloc
+#define WH_FAMILY_OF_bulk bulk
+#define WH_FAMILY_OF_kma kma
 
 /* The identifiers that have a pool of their own (contract.h). WH_HAS_POOL(ident), in #if: 1 for
  * them, 0 for others, of which the pasted word has no comma in it. */
@@ -173,7 +203,22 @@
     X(cmmalloc, "cmmalloc", "circular list, one offset per SM", \
       "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
     X(cfmmalloc, "cfmmalloc", "the same, flag and next offset in one word", \
-      "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX)
+      "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
+    X(scatteralloc, "scatteralloc", "pages of one size each, found by a hash of size and SM", \
+      "Steinberger et al., InPar 2012", WH_CAPS_PAGED, WH_ALIGN_1M, UINT64_MAX) \
+    X(halloc, "halloc", "slabs of one size each, one head a size, a bitmap found by a hash", \
+      "Adinets and Pleiter, GTC 2014", WH_CAPS_HALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(xmalloc, "xmalloc", "one basicblock for a warp, two levels of FIFO buffers", \
+      "Huang et al., CIT 2010", WH_CAPS_HALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(fdgmalloc, "fdgmalloc", "a heap for each warp, freed as a whole", \
+      "Widmer et al. 2013; Winter 2021, section 2.3.4", \
+      WH_CAPS_FDGMALLOC, WH_ALIGN_1M, UINT64_MAX) \
+    X(bulk, "bulk", "a buddy tree and bins under bulk semaphores", \
+      "Gelado and Garland, PPoPP 2019; Winter 2021, section 2.3.9", \
+      WH_CAPS_BULK, 4096, UINT64_MAX) \
+    X(kma, "kma", "superblocks that a hash map finds by size", \
+      "Spliet et al. 2014; Winter 2021, section 2.3.7", \
+      WH_CAPS_KMA, 256, 16384)
 /* clang-format on */
 
 #include "warpheap/detail/simt/end.h"

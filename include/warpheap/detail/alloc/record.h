@@ -75,9 +75,9 @@ WH_FN void wh_record_end_(wh_record_row *row, uint64_t number) {
 }
 
 /* The place as the host prints it: the end of the file's name, which lies in memory of the program
- * that the lane runs. */
+ * that the lane runs. A number of 16 bits, where a wh_site was to be, has no file either. */
 WH_FN_SLOW void wh_record_put_site_(wh_record_site *to, wh_site site) {
-    const int is_tag = (site & WH_SITE_TAG) != 0 || site == 0;
+    const int is_tag = (site & WH_SITE_TAG) != 0 || site >> 16 == 0;
     const char *file = (const char *)(uintptr_t)(site >> 16);
     uint32_t n = 0;
     to->line = is_tag ? (uint32_t)site : (uint32_t)site & 0xffff;

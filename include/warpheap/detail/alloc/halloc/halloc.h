@@ -1,0 +1,220 @@
+/* alloc/halloc: Halloc of A. V. Adinets and D. Pleiter, "Halloc: A High-Throughput Dynamic Memory
+ * Allocator for GPGPU Architectures", GPU Technology Conference 2014, after the description of
+ * M. Winter, "Dynamic Memory Management on the GPU" (thesis), section 2.3.6 and figure 2.8.
+ * Internal: may change.
+ *
+ * Memory is slabs, the pages of a table (core/page_table.h): each is free or has blocks of one
+ * size. Each size has a head, the slab from which its requests are served: one atomic add for a
+ * group of lanes counts their blocks, and a hash says where in the slab's bitmap each looks for
+ * them. A head that fills up is replaced before it is full.
+ * docs/SURVEY_ALLOCATORS.md: what differs from the original, and why.
+ *
+ * Terms (the thesis's)
+ *   slab   a page of the table: 4 MiB, less in small heaps (the option slab_bytes)
+ *   block  a chunk of a slab: up to half of it. Requests above that get whole slabs in a row
+ *   busy   a slab whose fill passed busy_percent: its head is replaced by who passes it
+ *
+ * Fields and who writes them (device scope, relaxed)
+ *   heads  of a kind of chunk: number of a slab + 1, 0: none; cas, or store. A hint: the slab may
+ *          have become another one's
+ * Ordering core/page_table.h P1, P2
+ * Progress lock-free (core/page_table.h). A replacement looks at no more than LOOK slabs; who finds
+ *          nothing searches all of them (alloc/paged.h)
+ * Cost     malloc: for a group of lanes with one size two loads and an atomic add; a load and a
+ *          fetch_or a lane. free: a load and a fetch_and a lane, an atomic add a group
+ * Fails    NULL is not exact: what others have counted on a full slab and take off again may
+ *          hide a block that has been freed meanwhile (core/page_table.h)
+ * Check    conform, stress, fault, tests/unit/page_table.c
+ */
+#ifndef WH_ALLOC_HALLOC_H
+#define WH_ALLOC_HALLOC_H
+
+#include "warpheap/core/hash.h"
+#include "warpheap/detail/alloc/halloc/options.h"
+#include "warpheap/detail/alloc/paged.h"
+
+#include "warpheap/detail/simt/begin.h"
+
+#ifdef WH_HOSTILE
+#define WH_HALLOC_LEAST 512u /* bytes of a slab in a small heap */
+#else
+#define WH_HALLOC_LEAST 4096u
+#endif
+#define WH_HALLOC_MOST (4u << 20)
+#define WH_HALLOC_SLABS 64u /* slabs that a heap should have */
+#define WH_HALLOC_BUSY 84u  /* percent: thesis, section 2.3.6 */
+#define WH_HALLOC_REUSE 60u /* percent: fuller ones are not chosen as heads */
+#define WH_HALLOC_LOOK 64u  /* slabs that a replacement looks at */
+#define WH_HALLOC_TRIES 3u  /* heads that a request tries */
+
+typedef struct wh_halloc_ref {
+    wh_paged paged;
+    uint64_t *heads; /* by kind */
+    uint32_t busy_percent;
+} wh_halloc_ref;
+
+#define wh_halloc_NAME "halloc"
+#define wh_halloc_MAX_ALIGN (1u << 20)
+#define wh_halloc_BLOCKS 5
+#define wh_halloc_EACH 0
+#define wh_halloc_left WH_NO_LEFT
+
+/* --- layout ----------------------------------------------------------------------------------- */
+
+WH_FN_HOST wh_status wh_halloc_plan(wh_halloc_ref *h, wh_plan *plan, unsigned char *memory,
+                                    uint64_t bytes, const void *options, uint32_t n_sms) {
+    const wh_halloc_options *o = (const wh_halloc_options *)options;
+    uint64_t slab = o->slab_bytes != 0 ? o->slab_bytes : WH_HALLOC_LEAST;
+    (void)n_sms;
+    while (o->slab_bytes == 0 && slab < WH_HALLOC_MOST && 2 * slab * WH_HALLOC_SLABS <= bytes) {
+        slab *= 2;
+    }
+    if (slab < 512 || slab > 16u << 20 || !wh_is_pow2(slab) || o->busy_percent > 100) {
+        return WH_BAD_ARGUMENT;
+    }
+    wh_paged_shape shape;
+    shape.page_log2 = wh_ctz64(slab);
+    shape.own_words = 0;
+    shape.own_fixed = WH_PAGE_RUN;
+    h->busy_percent = o->busy_percent != 0 ? (uint32_t)o->busy_percent : WH_HALLOC_BUSY;
+    return wh_paged_plan(&h->paged, plan, memory, bytes, shape, &h->heads);
+}
+
+/* What code of this family must agree on with the code that laid the heap out. Host only. */
+#if WH_HAS_HOST
+/* clang-format off */
+static inline uint64_t wh_halloc_layout(void) {
+    static const uint64_t parts[] = {
+        WH_PAGED_LAYOUT,
+#define WH_F_(field) WH_LAYOUT_FIELD(wh_halloc_ref, field),
+        sizeof(wh_halloc_ref),
+        WH_F_(paged) WH_F_(heads) WH_F_(busy_percent)
+#undef WH_F_
+        WH_HALLOC_LEAST, WH_HALLOC_MOST, WH_HALLOC_SLABS,
+    };
+    return wh_layout_hash("halloc", parts, sizeof parts / sizeof *parts);
+}
+/* clang-format on */
+#endif
+
+WH_FN void wh_halloc_init(wh_halloc_ref h, uint64_t i, uint64_t n) {
+    wh_paged_init(h.paged, i, n);
+    for (uint64_t k = i; k < WH_PAGE_RUN; k += n) {
+        wh_store_u64_relaxed(&h.heads[k], 0);
+    }
+}
+
+/* --- malloc ----------------------------------------------------------------------------------- */
+
+/* A slab that may become the head of a kind in place of the one before: one of this kind that is
+ * not too full, else a free one; NONE: none was seen. The first one behind it, so that who looks
+ * at the same time finds the same. */
+WH_FN uint32_t wh_halloc_choose_(wh_halloc_ref h, uint32_t kind, uint32_t before) {
+    const wh_page_table t = h.paged.table;
+    const uint64_t capacity = wh_page_capacity(t.page_log2, kind);
+    const uint32_t look = t.n < WH_HALLOC_LOOK ? t.n : WH_HALLOC_LOOK;
+    uint32_t slab = before != WH_PAGE_NONE ? before : wh_spread32(kind) % t.n;
+    uint32_t free = WH_PAGE_NONE;
+    for (uint32_t k = 0; k < look; k++) {
+        slab = slab + 1 < t.n ? slab + 1 : 0;
+        const uint64_t entry = wh_load_u64_relaxed(&t.entries[slab]);
+        const uint32_t is = wh_page_kind(entry);
+        if (is == kind && 100 * (uint64_t)wh_page_count(entry) <= WH_HALLOC_REUSE * capacity) {
+            return slab;
+        }
+        free = is == WH_PAGE_FREE && free == WH_PAGE_NONE ? slab : free;
+    }
+    return free;
+}
+
+/* Up to n blocks of the head's slab, or of one that replaces it. */
+WH_FN wh_page_found wh_halloc_probe_(wh_halloc_ref h, uint32_t kind, uint32_t n) {
+    const wh_page_table t = h.paged.table;
+    const uint32_t capacity = wh_page_capacity(t.page_log2, kind);
+    const uint32_t busy = (uint32_t)((uint64_t)capacity * h.busy_percent / 100);
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    uint64_t head = wh_load_u64_relaxed(&h.heads[kind]);
+    for (uint32_t attempt = 0; attempt < WH_HALLOC_TRIES; attempt++) {
+        const uint32_t slab = head != 0 ? (uint32_t)head - 1 : WH_PAGE_NONE;
+        int replace = 1;
+        if (slab != WH_PAGE_NONE) {
+            found.chunks = wh_page_reserve_add(t, slab, kind, n);
+            replace = found.chunks.n == 0 ||
+                      (found.chunks.had < busy && found.chunks.had + found.chunks.n >= busy);
+        }
+        if (found.chunks.n != 0) {
+            found.page = slab;
+        }
+        if (replace) {
+            const uint64_t now = wh_load_u64_relaxed(&h.heads[kind]);
+            const uint32_t next = now == head ? wh_halloc_choose_(h, kind, slab) : WH_PAGE_NONE;
+            if (next != WH_PAGE_NONE) {
+                (void)wh_cas_u64_relaxed(&h.heads[kind], head, (uint64_t)next + 1);
+            }
+        }
+        if (found.page != WH_PAGE_NONE) {
+            break;
+        }
+        head = wh_load_u64_relaxed(&h.heads[kind]);
+    }
+    /* Where in the bitmap: somewhere, and neighbours for the lanes of a warp. */
+    found.chunks.had = wh_mix32((uint32_t)(wh_thread_id() / 32) + found.chunks.had) % capacity;
+    return found;
+}
+
+WH_FN void *wh_halloc_get_(wh_halloc_ref h, wh_mask mask, size_t n, size_t align) {
+    wh_paged_request r = wh_paged_request_for(h.paged, n, align);
+    const uint32_t kind = r.kind;
+    for (int some = 1; some && wh_any(mask, wh_paged_asks(r));) {
+        const wh_group g = wh_paged_group(mask, r);
+        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+        if (wh_paged_asks(r) && wh_group_leads(g)) {
+            found = wh_halloc_probe_(h, r.kind, g.n);
+        }
+        some = wh_paged_share(h.paged, mask, g, found, &r);
+    }
+    uint32_t opened = WH_PAGE_NONE;
+    void *p = wh_paged_rest(h.paged, mask, n, WH_PAGE_NONE, &r, &opened);
+    if (opened != WH_PAGE_NONE) { /* a search has made it a slab of this kind */
+        wh_store_u64_relaxed(&h.heads[kind], (uint64_t)opened + 1);
+    }
+    return p;
+}
+
+WH_FN void *wh_halloc_malloc(wh_halloc_ref h, wh_mask mask, size_t n) {
+    return wh_halloc_get_(h, mask, n, 16);
+}
+
+WH_FN void *wh_halloc_aligned(wh_halloc_ref h, wh_mask mask, size_t align, size_t n) {
+    return wh_halloc_get_(h, mask, n, align);
+}
+
+/* --- the rest --------------------------------------------------------------------------------- */
+
+WH_FN void wh_halloc_free(wh_halloc_ref h, wh_mask mask, void *p) {
+    (void)wh_paged_free(h.paged, mask, p, 1);
+}
+
+WH_FN int wh_halloc_owns(wh_halloc_ref h, const void *p) {
+    return wh_paged_owns(h.paged, p);
+}
+
+WH_FN uint64_t wh_halloc_usable_size(wh_halloc_ref h, const void *p) {
+    return wh_paged_usable_size(h.paged, p);
+}
+
+WH_FN void wh_halloc_stats(wh_halloc_ref h, uint64_t i, uint64_t n, wh_stats *s) {
+    wh_paged_stats(h.paged, i, n, s);
+}
+
+WH_FN void wh_halloc_check(wh_halloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
+    wh_paged_check(h.paged, i, n, r);
+}
+
+WH_FN void wh_halloc_walk(wh_halloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
+    wh_paged_walk(h.paged, i, n, sink);
+}
+
+#include "warpheap/detail/simt/end.h"
+
+#endif
