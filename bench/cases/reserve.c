@@ -314,16 +314,18 @@ static wh_status waits_of(whi_bench_plan *p, uint32_t *times, uint64_t n, uint64
     return whi_bench_emit(b, row, &series);
 }
 
-/* Blocks of half a granule, so that every other malloc takes one that is ahead. */
+/* Blocks of half a part of a granule, so that every other malloc takes one that is ahead. */
 static wh_status grow_waits(whi_bench *b, uint64_t bytes, uint64_t step, int is_ahead) {
     uint64_t granule = 0;
     whi_bench_plan p;
     WHI_BENCH_TRY(open_growing(b, bytes, is_ahead ? step : 1, is_ahead ? 4 * step : 1));
     (void)wh_heap_extent(b->heap, NULL, NULL, &granule);
-    const uint64_t n = bytes / granule * 3 / 2;
-    WHI_BENCH_TRY(
-        whi_bench_begin(b, &p, b->heap_bytes, (whi_bench_blocks){n, granule / 2, granule / 2}));
-    whi_bench_aim(&p, (whi_bench_blocks){n, granule / 2, granule / 2});
+    const uint64_t most = (uint64_t)1 << 20; /* of which lanes take 64 chunks at a time */
+    const uint64_t part = granule < most ? granule : most;
+    const whi_bench_blocks blocks = {bytes / part * 3 / 2, part / 2, part / 2};
+    const uint64_t n = blocks.n;
+    WHI_BENCH_TRY(whi_bench_begin(b, &p, b->heap_bytes, blocks));
+    whi_bench_aim(&p, blocks);
     whi_bench_row row = whi_bench_row_of(&p, "cold", is_ahead ? "grow-ahead" : "grow-wait");
     row.threads = row.ops = 1;
     const uint64_t grown = is_ahead ? n / 2 - n / 12 : 0; /* an eighth of the heap was there */

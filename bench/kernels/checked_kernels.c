@@ -6,7 +6,7 @@
 
 #ifndef WH_KERNEL_THREADS
 #define WH_KERNEL_THREADS WH_BENCH_BLOCK_THREADS
-#define WH_KERNEL_BLOCKS WH_OF_(BLOCKS)
+#define WH_KERNEL_BLOCKS 2 /* with the registers of more it spills */
 #endif
 
 #include <string.h>

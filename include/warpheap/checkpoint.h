@@ -23,7 +23,7 @@ extern "C" {
  *
  * The file is written under another name in the same folder, `path` with an ending, brought to the
  * disk, and renamed: on failure a file that was there is as before, and nothing else is left. A
- * symbolic link at `path` gives way to the file.
+ * symbolic link at `path` gives way to the file. A folder, a device or a pipe does not: IO_ERROR.
  *
  * Errors: BAD_ARGUMENT, UNSUPPORTED (another allocator), IO_ERROR (the text has the system's
  * reason), OUT_OF_MEMORY (of the host, or a bit for each chunk on the device), DEVICE_ERROR.

@@ -73,7 +73,7 @@ typedef struct wh_sim_options {
     uint64_t seed;
     wh_sim_policy policy;
     uint32_t policy_arg;    /* sticky: switch once in N points on average (default 8);
-                               pct: depth 1..3 (default 2); stall: a lane stops once in
+                               pct: depth 1..8 (default 2); stall: a lane stops once in
                                N points on average (default 64) */
     uint32_t n_sms;         /* multiprocessors; default 4 */
     uint32_t blocks_per_sm; /* resident blocks per SM; default 2 */
@@ -85,6 +85,10 @@ typedef struct wh_sim_options {
                                single-threaded mode only */
     const char *record;     /* file that receives the schedule (NULL: none) */
     const char *replay;     /* file whose schedule is followed (NULL: none) */
+    const char *switches;   /* file that receives the schedule in a form that may be thinned
+                               out (NULL: none; not together with record) */
+    const char *schedules;  /* file that gets a line when the device is closed: a hash of
+                               the schedule, and how many points it had (NULL: none) */
 } wh_sim_options;
 
 /* ANY: of a wh_handle_kind alone, where a file that no CUDA compiler reads hands the handle on. */

@@ -282,6 +282,14 @@ wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, v
  * library and compile kernels at run time. 0: of no heap. */
 uint64_t wh_heap_handle_bytes(const wh_heap *heap);
 
+/* The heap as code sees it that is linked by warpheap_abi.h, in whatever language: one word, which
+ * stays the same until the heap is destroyed, also when it is extended. *handle is 0 on an error.
+ * Errors: BAD_ARGUMENT, WRONG_ALLOCATOR (another than the default one), OUT_OF_MEMORY,
+ * DEVICE_ERROR. Waits for the default stream. Cost: the first handle of a process on a device takes
+ * 64 KiB of its memory, which stay until the process ends: so what has the handle of a heap that is
+ * destroyed gets NULL. */
+wh_status wh_heap_abi1_handle(wh_heap *heap, unsigned long long *handle);
+
 /* What is built in. index counts from 0; NULL past the end. */
 typedef struct wh_allocator_info {
     const char *name;   /* "gallatin" */

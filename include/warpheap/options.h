@@ -18,23 +18,35 @@
 
 #include "warpheap/types.h"
 
+#include "warpheap/detail/alloc/bulk/options.h"
+#include "warpheap/detail/alloc/fdgmalloc/options.h"
 #include "warpheap/detail/alloc/gallatin/options.h"
+#include "warpheap/detail/alloc/halloc/options.h"
+#include "warpheap/detail/alloc/kma/options.h"
 #include "warpheap/detail/alloc/ouroboros/options.h"
 #include "warpheap/detail/alloc/page_queue/options.h"
 #include "warpheap/detail/alloc/random_walk/options.h"
 #include "warpheap/detail/alloc/rwmalloc/options.h"
+#include "warpheap/detail/alloc/scatteralloc/options.h"
 #include "warpheap/detail/alloc/tessera/options.h"
+#include "warpheap/detail/alloc/xmalloc/options.h"
 
 #include "warpheap/detail/simt/begin.h"
 
 /* X(family, name, meaning): the options of all families. */
-#define WH_OPTION_LIST(X)         \
-    WH_GALLATIN_OPTION_LIST(X)    \
-    WH_OUROBOROS_OPTION_LIST(X)   \
-    WH_PAGE_QUEUE_OPTION_LIST(X)  \
-    WH_RANDOM_WALK_OPTION_LIST(X) \
-    WH_RWMALLOC_OPTION_LIST(X)    \
-    WH_TESSERA_OPTION_LIST(X)
+#define WH_OPTION_LIST(X)          \
+    WH_BULK_OPTION_LIST(X)         \
+    WH_FDGMALLOC_OPTION_LIST(X)    \
+    WH_GALLATIN_OPTION_LIST(X)     \
+    WH_HALLOC_OPTION_LIST(X)       \
+    WH_KMA_OPTION_LIST(X)          \
+    WH_OUROBOROS_OPTION_LIST(X)    \
+    WH_PAGE_QUEUE_OPTION_LIST(X)   \
+    WH_RANDOM_WALK_OPTION_LIST(X)  \
+    WH_RWMALLOC_OPTION_LIST(X)     \
+    WH_SCATTERALLOC_OPTION_LIST(X) \
+    WH_TESSERA_OPTION_LIST(X)      \
+    WH_XMALLOC_OPTION_LIST(X)
 
 /* Room for the options of any family; begins as {0}. Its values are in the order of the fields. */
 #define WH_OPTIONS_MOST 16u

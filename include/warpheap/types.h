@@ -50,11 +50,12 @@ const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
  * wh_heap_handle, wh_heap_grow, wh_heap_extend, wh_heap_trim, wh_heap_growth_start,
- * wh_heap_growth_stop, calls of graph.h and its fellows, ops.h, kdtree.h or checkpoint.h: why it
- * failed and what to do about it; "" if it succeeded, or
- * the status says all, or it is DEVICE_ERROR, of which wh_device_error_text has the line. Likewise,
- * where such a thing came after it, about a launch that was refused and a device call made on the
- * host. Never NULL; the text changes with the thread's next such call. */
+ * wh_heap_growth_stop, wh_heap_check_blocks, wh_heap_register_blocks, wh_heap_make_calls, calls of
+ * records.h, snapshot.h, graph.h and its fellows, ops.h, kdtree.h or checkpoint.h: why it failed
+ * and what to do about it; "" if it succeeded, or the status says all, or it is DEVICE_ERROR, of
+ * which wh_device_error_text has the line. Likewise, where such a thing came after it, about a
+ * launch that was refused and a device call made on the host. Never NULL; the text changes with the
+ * thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
@@ -136,8 +137,7 @@ typedef struct wh_stats {
 
 /* What a gauge read of a heap while kernels use it (gauge.h): each figure is of about that moment,
  * and may be a little wrong. WH_UNKNOWN: not known. */
-#define WH_GAUGE_CHUNKS 0u /* how deep it looks: bytes that classes and large blocks have claimed \
-                            */
+#define WH_GAUGE_CHUNKS 0u /* how deep it looks: bytes that classes, large blocks have */
 #define WH_GAUGE_BLOCKS 1u /* also bytes and number of live blocks: a longer look */
 typedef struct wh_gauge_sample {
     uint64_t struct_bytes; /* filled in: sizeof this struct */

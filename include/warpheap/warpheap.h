@@ -388,7 +388,8 @@ WH_FN size_t wh_product_(size_t count, size_t size) {
     const size_t n = count * size;
     return size != 0 && n / size != count ? 0 : n;
 }
-/* What was asked for, as an event says it. */
+/* What was asked for; if that is too large for a size_t, more than any heap has: a malloc that
+ * fails, and counts so. */
 WH_FN size_t wh_asked_for_(size_t count, size_t size) {
     const size_t n = wh_product_(count, size);
     return n == 0 && count != 0 && size != 0 ? ~(size_t)0 : n;
@@ -407,27 +408,24 @@ WH_FN void wh_clear_share_(void *p, size_t n, uint32_t i, uint32_t callers) {
 }
 
 WH_FN void *wh_dev_calloc_(wh_heap_ref heap, size_t count, size_t size WH_AT_) {
-    const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_(heap, n WH_AT_ARG_);
+    void *p = wh_dev_malloc_(heap, wh_asked_for_(count, size) WH_AT_ARG_);
     if (p != NULL) {
-        wh_clear_share_(p, n, 0, 1);
+        wh_clear_share_(p, wh_product_(count, size), 0, 1);
     }
     return p;
 }
 WH_FN void *wh_dev_calloc_warp_(wh_heap_ref heap, wh_mask mask, size_t count, size_t size WH_AT_) {
-    const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_warp_(heap, mask, n WH_AT_ARG_);
+    void *p = wh_dev_malloc_warp_(heap, mask, wh_asked_for_(count, size) WH_AT_ARG_);
     if (p != NULL) {
-        wh_clear_share_(p, n, wh_mask_rank(mask), wh_popc32(mask));
+        wh_clear_share_(p, wh_product_(count, size), wh_mask_rank(mask), wh_popc32(mask));
     }
     wh_syncwarp(mask);
     return p;
 }
 WH_FN void *wh_dev_calloc_block_(wh_heap_ref heap, size_t count, size_t size WH_AT_) {
-    const size_t n = wh_product_(count, size);
-    void *p = wh_dev_malloc_block_(heap, n WH_AT_ARG_);
+    void *p = wh_dev_malloc_block_(heap, wh_asked_for_(count, size) WH_AT_ARG_);
     if (p != NULL) {
-        wh_clear_share_(p, n, wh_thread_in_block(), wh_block_threads());
+        wh_clear_share_(p, wh_product_(count, size), wh_thread_in_block(), wh_block_threads());
     }
     wh_syncthreads();
     return p;

@@ -11,6 +11,7 @@
 
 #include "file.h"
 #include "host/last_error.h"
+#include "host/nvtx_internal.h"
 #include "host/try.h"
 
 typedef struct reader {
@@ -177,6 +178,7 @@ static wh_status open_file(reader *r, whi_image *im) {
 }
 
 static wh_status fill(reader *r, const whi_image *im, wh_heap *heap, int64_t *moved) {
+    whi_forget_error();
     r->device = wh_heap_device(heap);
     TRY(whi_image_each(im, heap, expand_device, r));
     unsigned char more;
@@ -195,6 +197,7 @@ static wh_status fill(reader *r, const whi_image *im, wh_heap *heap, int64_t *mo
 
 wh_status wh_heap_load_for(wh_heap **heap, const char *path, const wh_heap_options *options,
                            int64_t *moved, size_t options_bytes, int in_cuda) {
+    WHI_RANGE("wh_heap_load");
     if (heap != NULL) {
         *heap = NULL;
     }
@@ -205,7 +208,6 @@ wh_status wh_heap_load_for(wh_heap **heap, const char *path, const wh_heap_optio
     if (path == NULL || path[0] == '\0') {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     reader r;
     whi_image image;
     wh_heap *h = NULL;

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "file.h"
+#include "host/beside.h"
 #include "host/last_error.h"
+#include "host/nvtx_internal.h"
 #include "host/try.h"
 
 typedef struct writer {
@@ -113,30 +114,6 @@ static wh_status put_all(writer *w, const whi_image *im, const wh_heap *heap) {
     return put_tail(w);
 }
 
-/* A new file beside `path`, of the rights that a new file has here, or those of the old one. */
-static wh_status open_beside(writer *w) {
-    const size_t room = strlen(w->path) + 40;
-    w->name = malloc(room);
-    if (w->name == NULL) {
-        return WH_OUT_OF_MEMORY;
-    }
-    for (unsigned k = 0; w->fd < 0 && k < 100; k++) {
-        (void)snprintf(w->name, room, "%s.%ld-%u.new", w->path, (long)getpid(), k);
-        w->fd = open(w->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd < 0 && errno != EEXIST) {
-            break;
-        }
-    }
-    if (w->fd < 0) {
-        return failed(w, "create a file beside it");
-    }
-    struct stat old;
-    if (stat(w->path, &old) == 0) {
-        (void)fchmod(w->fd, old.st_mode & 0777);
-    }
-    return WH_OK;
-}
-
 /* The file's new name is on the disk, too, where the system can do that. */
 static void sync_folder(writer *w) {
     char *slash = strrchr(w->name, '/');
@@ -166,10 +143,11 @@ static wh_status finish(writer *w) {
 }
 
 wh_status wh_heap_save(wh_heap *heap, const char *path) {
+    WHI_RANGE("wh_heap_save");
+    whi_forget_error();
     if (heap == NULL || path == NULL || path[0] == '\0') {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     writer w;
     whi_image image;
     memset(&w, 0, sizeof w);
@@ -177,7 +155,7 @@ wh_status wh_heap_save(wh_heap *heap, const char *path) {
     w.device = wh_heap_device(heap);
     w.fd = -1;
     wh_status s = whi_image_take(&image, heap);
-    s = s == WH_OK ? open_beside(&w) : s;
+    s = s == WH_OK ? whi_open_beside(w.path, &w.name, &w.fd) : s;
     const int is_open = w.fd >= 0;
     s = s == WH_OK ? put_all(&w, &image, heap) : s;
     s = s == WH_OK ? finish(&w) : s;

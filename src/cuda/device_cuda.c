@@ -151,15 +151,27 @@ static wh_status stream_sync(wh_device *d, void *stream) {
     ON_DEVICE(d, "kernel", cudaStreamSynchronize((cudaStream_t)stream));
 }
 
+static wh_status settled(wh_device *d, cudaError_t copied, const char *what, void *stream) {
+    const wh_status s = note(d, copied, what);
+    return s == WH_OK ? note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel") : s;
+}
+
 static wh_status copy_out_on(wh_device *d, void *to, const void *from, uint64_t bytes,
                              void *stream) {
     const int was = enter(d);
-    wh_status s =
-        note(d, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream),
-             "cudaMemcpyAsync to host");
-    if (s == WH_OK) {
-        s = note(d, cudaStreamSynchronize((cudaStream_t)stream), "kernel");
-    }
+    const wh_status s =
+        settled(d, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream),
+                "cudaMemcpyAsync to host", stream);
+    leave(d, was);
+    return s;
+}
+
+static wh_status copy_in_on(wh_device *d, void *to, const void *from, uint64_t bytes,
+                            void *stream) {
+    const int was = enter(d);
+    const wh_status s =
+        settled(d, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, (cudaStream_t)stream),
+                "cudaMemcpyAsync to device", stream);
     leave(d, was);
     return s;
 }
@@ -431,6 +443,7 @@ static const whi_device_ops ops = {
     .alloc_on = alloc_on,
     .free_on = free_on,
     .copy_out_on = copy_out_on,
+    .copy_in_on = copy_in_on,
     .alloc_from = alloc_from,
     .lens_open = lens_open,
     .lens_close = lens_close,

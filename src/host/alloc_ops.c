@@ -242,6 +242,48 @@ static wh_status check_blocks(const wh_launch *l, const void *handle, uint64_t *
 #define check_blocks NULL
 #endif
 
+#ifdef WH_ALLOC_SNAPSHOTS
+typedef struct {
+    wh_heap_ref heap;
+    wh_snapshot_window window;
+} snapshot_args;
+
+WH_KERNEL(snapshot_kernel, snapshot_args, a) {
+    WH_OF_(snapshot)(a.heap, &a.window, wh_thread_id(), wh_grid_threads());
+}
+
+static wh_status snapshot(const wh_launch *l, const void *handle, const wh_snapshot_window *w) {
+    snapshot_args a;
+    memcpy(&a.heap, handle, sizeof a.heap);
+    a.window = *w;
+    return snapshot_kernel(l, &a);
+}
+
+typedef struct {
+    const uint64_t *sites;
+    wh_record_site *texts;
+    uint64_t n;
+} sites_args;
+
+WH_KERNEL(sites_kernel, sites_args, a) {
+    for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
+        wh_record_put_site_(&a.texts[i], a.sites[i]);
+    }
+}
+
+static wh_status read_sites(const wh_launch *l, const uint64_t *sites, wh_record_site *texts,
+                            uint64_t n) {
+    sites_args a;
+    a.sites = sites;
+    a.texts = texts;
+    a.n = n;
+    return sites_kernel(l, &a);
+}
+#else
+#define snapshot NULL
+#define read_sites NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -265,6 +307,6 @@ WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
     reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, gauge,
-    watch_bytes, set_watch, check_blocks, layout,
+    watch_bytes, set_watch, check_blocks, snapshot, read_sites, layout,
     /* clang-format on */
 };

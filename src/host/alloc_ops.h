@@ -50,6 +50,10 @@ typedef struct whi_alloc_ops {
     void (*set_watch)(void *handle, wh_watch *watch);
     wh_status (*check_blocks)(const wh_launch *launch, const void *handle, uint64_t *found,
                               uint64_t with_leaks);
+    /* Of an allocator with snapshots, else NULL: contract.h. sites, texts: device memory. */
+    wh_status (*snapshot)(const wh_launch *launch, const void *handle, const wh_snapshot_window *w);
+    wh_status (*read_sites)(const wh_launch *launch, const uint64_t *sites, wh_record_site *texts,
+                            uint64_t n);
     /* The hash of how this code lays a heap out (wh_layout_hash). */
     uint64_t (*layout)(void);
 } whi_alloc_ops;

@@ -25,11 +25,13 @@ typedef struct whi_device_ops {
     wh_status (*timer_end)(wh_device *d, double *us);
     wh_status (*get_counters)(const wh_device *d, wh_device_counters *c);
     /* Memory of heaps: ordered after the stream's work, without waiting for other work where the
-     * device can. free_on takes what alloc_on gave, and NULL. copy_out_on waits for the stream. */
+     * device can. free_on takes what alloc_on gave, and NULL. copy_out_on and copy_in_on wait for
+     * the stream. */
     wh_status (*alloc_on)(wh_device *d, void **p, uint64_t bytes, void *stream);
     wh_status (*free_on)(wh_device *d, void *p, void *stream);
     wh_status (*copy_out_on)(wh_device *d, void *to, const void *from, uint64_t bytes,
                              void *stream);
+    wh_status (*copy_in_on)(wh_device *d, void *to, const void *from, uint64_t bytes, void *stream);
     /* alloc_on from a pool of the caller's, for free_on. NULL: the device has no pools. */
     wh_status (*alloc_from)(wh_device *d, void *pool, void **p, uint64_t bytes, void *stream);
     /* For gauges: a look at memory while kernels run, which waits for none of them and makes none

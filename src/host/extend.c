@@ -1,6 +1,7 @@
 /* extend.c: the host's calls extend, trim and extent on heaps in reserved addresses. A heap that
  * grows while kernels run pauses meanwhile. */
 #include "last_error.h"
+#include "nvtx_internal.h"
 #include "reserve.h"
 #include "try.h"
 
@@ -34,13 +35,16 @@ static wh_status lock_quiet(const wh_heap *heap) {
 }
 
 wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
+    WHI_RANGE("wh_heap_extend");
     TRY(check_reserved(heap));
     whi_reserve *r = heap->reserve;
     wh_status s = lock_quiet(heap);
     const uint64_t unit = r->plan.unit_bytes;
     const uint64_t n = bytes / unit + (bytes % unit != 0);
     if (s == WH_OK && n != 0) {
-        whi_growth_pause(heap);
+        s = whi_growth_pause(heap);
+    }
+    if (s == WH_OK && n != 0) {
         s = whi_reserve_extend(heap, n);
         const wh_status last = whi_growth_resume(heap);
         s = s == WH_OK ? last : s;
@@ -50,6 +54,7 @@ wh_status wh_heap_extend(wh_heap *heap, uint64_t bytes) {
 }
 
 wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back) {
+    WHI_RANGE("wh_heap_trim");
     if (given_back != NULL) {
         *given_back = 0;
     }
@@ -57,8 +62,11 @@ wh_status wh_heap_trim(wh_heap *heap, uint64_t keep_bytes, uint64_t *given_back)
     whi_reserve *r = heap->reserve;
     wh_status s = lock_quiet(heap);
     const uint64_t before = whi_reserve_mapped(r);
-    if (s == WH_OK && before > keep_bytes) {
-        whi_growth_pause(heap);
+    const int trims = before > keep_bytes;
+    if (s == WH_OK && trims) {
+        s = whi_growth_pause(heap);
+    }
+    if (s == WH_OK && trims) {
         s = whi_reserve_trim(heap, keep_bytes);
         const wh_status more = whi_growth_resume(heap); /* may map ahead again */
         const uint64_t now = whi_reserve_mapped(r);

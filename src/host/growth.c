@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "last_error.h"
+#include "nvtx_internal.h"
 #include "structs.h"
 #include "try.h"
 
@@ -46,7 +47,8 @@ struct whi_growth {
     uint64_t units[WH_GROWTH_ROWS]; /* of rows: first << 32 | how many */
     uint32_t posted, done;          /* rows: posted; all of whose units have been taken */
     uint32_t offered;               /* units that have been posted, in all */
-    uint32_t of_row;                /* units of row `done` that have been taken */
+    uint32_t begun;                 /* ... of which lanes have a part, or all */
+    uint32_t of_row;                /* parts of row `done` that have been taken */
     uint64_t known_answered, known_taken;
     uint64_t tries; /* to map something */
     int is_short;   /* no more could be mapped ahead: not tried again before a request */
@@ -63,15 +65,29 @@ static uint64_t load(const uint64_t *p) {
 /* --- what lanes have taken ------------------------------------------------------------------- */
 
 static uint32_t not_taken(const whi_growth *g) {
-    return g->offered - (uint32_t)g->known_taken;
+    return g->offered - g->begun;
 }
 
-/* The next unit of the rows is a lane's now. */
-static void unit_is_there(whi_reserve *r, whi_growth *g) {
-    const uint64_t row = g->units[g->done % WH_GROWTH_ROWS];
-    r->units[(row >> 32) + g->of_row] = THERE;
-    r->n_there++;
-    if (++g->of_row == (uint32_t)row) {
+/* The unit of which the next part of the rows is. */
+static uint32_t next_unit(const whi_reserve *r) {
+    const whi_growth *g = r->growth;
+    return (uint32_t)(g->units[g->done % WH_GROWTH_ROWS] >> 32) + g->of_row / r->plan.parts_of_unit;
+}
+
+/* Whether lanes have some parts of that unit, and not all. */
+static int is_split(const whi_reserve *r) {
+    return r->growth->of_row % r->plan.parts_of_unit != 0;
+}
+
+/* The next part is a lane's now, and so its unit is the heap's. */
+static void part_is_there(whi_reserve *r, whi_growth *g) {
+    if (!is_split(r)) {
+        r->units[next_unit(r)] = THERE;
+        r->n_there++;
+        g->begun++;
+    }
+    const uint32_t units = (uint32_t)g->units[g->done % WH_GROWTH_ROWS];
+    if (++g->of_row == (uint64_t)units * r->plan.parts_of_unit) {
         g->of_row = 0;
         g->done++;
     }
@@ -81,18 +97,21 @@ static void note_taken(whi_reserve *r) {
     whi_growth *g = r->growth;
     const uint64_t taken = load(&g->box->taken);
     for (uint32_t k = (uint32_t)g->known_taken; k != (uint32_t)taken; k++) {
-        unit_is_there(r, g);
+        part_is_there(r, g);
     }
     __atomic_store_n(&g->known_taken, taken, __ATOMIC_RELAXED);
 }
 
-void whi_growth_taken(const wh_heap *h) {
+wh_status whi_growth_settle(wh_heap *h) {
     whi_reserve *r = h->reserve;
+    wh_status s = WH_OK;
     (void)pthread_mutex_lock(&r->lock);
     if (r->growth != NULL) {
-        note_taken(r);
+        s = whi_growth_pause(h);
+        s = s == WH_OK ? whi_growth_resume(h) : s;
     }
     (void)pthread_mutex_unlock(&r->lock);
+    return s;
 }
 
 /* --- more --------------------------------------------------------------------------------------
@@ -166,14 +185,12 @@ static uint32_t piece_of(const whi_growth *g, uint32_t rest, uint32_t last, uint
     return n < rest && rest - n >= least ? n : rest;
 }
 
-/* Maps and posts n units in a row, fewer where there are not so many: piece by piece, so that who
- * waits has the first one soon, and sees that it goes on. How many; 0: not one. */
-static uint32_t give(wh_heap *h, uint32_t n, uint32_t least) {
+/* Maps and posts n units from `first` on, piece by piece, so that who waits has the first one soon,
+ * and sees that it goes on. How many: those that there is memory for. */
+static uint32_t give_row(wh_heap *h, uint32_t first, uint32_t n, uint32_t least) {
     whi_reserve *r = h->reserve;
     whi_growth *g = r->growth;
-    uint32_t first = 0, done = 0, last = 0, most = UINT32_MAX;
-    n = find_row(r, n, &first);
-    n = n != 0 ? allowed(r, first, n) : 0;
+    uint32_t done = 0, last = 0, most = UINT32_MAX;
     while (done < n && most != 0 && rows_left(g) != 0) {
         last = piece_of(g, n - done, last, least);
         last = last < most ? last : most;
@@ -192,10 +209,43 @@ static uint32_t give(wh_heap *h, uint32_t n, uint32_t least) {
     return done;
 }
 
+/* A unit that can be posted by itself: one that is mapped, else the lowest. n_units: none can. */
+static uint32_t find_one(const whi_reserve *r) {
+    uint32_t found = r->plan.n_units;
+    for (uint32_t u = r->lowest; u < r->plan.n_units; u++) {
+        if (r->units[u] == SPARE) {
+            return u;
+        }
+        if (found == r->plan.n_units && is_usable(r, u) && allowed(r, u, 1) != 0) {
+            found = u;
+        }
+    }
+    return found;
+}
+
+/* Posts n units in a row, fewer where there are not so many. Where not one of the row can be had,
+ * one elsewhere: it may be mapped, or its words may be, which those of the row would need besides.
+ * How many; 0: there is not one. */
+static uint32_t give(wh_heap *h, uint32_t n, uint32_t least) {
+    whi_reserve *r = h->reserve;
+    uint32_t first = 0;
+    n = find_row(r, n, &first);
+    n = n != 0 ? allowed(r, first, n) : 0;
+    const uint32_t done = give_row(h, first, n, least);
+    const uint32_t one = done == 0 ? find_one(r) : r->plan.n_units;
+    return one < r->plan.n_units ? give_row(h, one, 1, 1) : done;
+}
+
 /* Units that max_bytes and the addresses leave room for at most, also those that are there. */
 static uint64_t most_units(const whi_reserve *r) {
     const uint64_t n = r->growth->max_bytes / r->plan.unit_bytes;
     return n < r->plan.n_units ? n : r->plan.n_units;
+}
+
+/* Whether nothing can be posted any more before extend, trim, or the end: the addresses are used
+ * up, or max_bytes. A device that has no memory now may have some later. */
+static int is_at_end(const whi_reserve *r) {
+    return find_one(r) == r->plan.n_units;
 }
 
 /* 0: later, when lanes have taken a row: all are posted. */
@@ -211,6 +261,7 @@ static int answer(wh_heap *h, uint64_t asked) {
         }
         refused = give(h, n > g->step ? n : g->step, 1) == 0;
     }
+    refused |= refused != 0 && is_at_end(h->reserve) ? WH_GROWTH_NEVER : 0;
     g->is_short = 0;
     g->info.requests++;
     g->info.refused += refused != 0;
@@ -294,20 +345,29 @@ static void join(whi_growth *g) {
 /* --- around extend, trim and the end -----------------------------------------------------------
  */
 
-void whi_growth_pause(wh_heap *h) {
-    whi_reserve *r = h->reserve;
+/* What is posted, and nobody has taken a part of it, is SPARE. */
+static void take_back(whi_reserve *r) {
     whi_growth *g = r->growth;
-    if (g == NULL) {
-        return;
-    }
-    note_taken(r);
     for (uint32_t u = 0; u < r->plan.n_units && not_taken(g) != 0; u++) {
         if (r->units[u] == POSTED) {
             r->units[u] = SPARE;
             g->offered--;
         }
     }
-    g->posted = g->done = g->offered = g->of_row = 0;
+}
+
+wh_status whi_growth_pause(wh_heap *h) {
+    whi_reserve *r = h->reserve;
+    whi_growth *g = r->growth;
+    if (g == NULL) {
+        return WH_OK;
+    }
+    note_taken(r);
+    if (is_split(r)) {
+        TRY(whi_reserve_complete(h, next_unit(r)));
+    }
+    take_back(r);
+    g->posted = g->done = g->offered = g->begun = g->of_row = 0;
     g->is_short = 0;
     __atomic_store_n(&g->box->taken, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&g->box->asked, 0, __ATOMIC_RELAXED);
@@ -315,6 +375,7 @@ void whi_growth_pause(wh_heap *h) {
     __atomic_store_n(&g->known_answered, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&g->box->posted, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&g->box->answer, 0, __ATOMIC_RELAXED);
+    return WH_OK;
 }
 
 wh_status whi_growth_resume(wh_heap *h) {
@@ -393,9 +454,11 @@ static wh_status make(wh_heap *h, const wh_growth_options *o) {
 static wh_status unmake(wh_heap *h) {
     wh_status s = WH_OK;
     if (h->reserve->growth->box != NULL) {
-        whi_growth_pause(h);
-        s = whi_reserve_set_growth(h, NULL, 0);
+        s = whi_growth_pause(h);
+        take_back(h->reserve); /* also where that has failed */
+        const wh_status set = whi_reserve_set_growth(h, NULL, 0);
         const wh_status last = whi_reserve_drop_spare(h);
+        s = s == WH_OK ? set : s;
         s = s == WH_OK ? last : s;
     }
     drop(h);
@@ -404,6 +467,7 @@ static wh_status unmake(wh_heap *h) {
 
 wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *options,
                                      size_t bytes) {
+    WHI_RANGE("wh_heap_growth_start");
     whi_forget_error();
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
@@ -436,6 +500,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
 }
 
 wh_status wh_heap_growth_stop(wh_heap *heap) {
+    WHI_RANGE("wh_heap_growth_stop");
     whi_forget_error();
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;

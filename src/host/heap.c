@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "built_list.h"
 #include "heap_internal.h"
 #include "last_error.h"
+#include "nvtx_internal.h"
 
 /* Enough for any of the results that inspect brings to the host. */
 #define SCRATCH_BYTES sizeof(wh_stats)
@@ -127,6 +129,7 @@ static wh_status can_reserve(const wh_allocator_info *info) {
 }
 
 wh_status whi_heap_device_of(const wh_heap_options *o, int in_cuda, wh_device **device) {
+    whi_forget_error();
     *device = o->device;
     if (o->device != NULL) {
         whi_device_hold(o->device);
@@ -141,7 +144,6 @@ wh_status wh_heap_min_bytes_for(const wh_heap_options *options, uint64_t *bytes,
         return WH_BAD_ARGUMENT;
     }
     *bytes = 0;
-    whi_forget_error();
     wh_heap_options o;
     wh_device *device = NULL;
     const wh_allocator_info *info = NULL;
@@ -185,6 +187,7 @@ wh_status wh_heap_reset_async(wh_heap *heap, void *stream) {
 }
 
 wh_status wh_heap_reset_on(wh_heap *heap, void *stream) {
+    WHI_RANGE("wh_heap_reset");
     const wh_status s = wh_heap_reset_async(heap, stream);
     return s == WH_OK ? wh_stream_sync(heap->device, stream) : s;
 }
@@ -218,6 +221,9 @@ static wh_status build_reserved(wh_heap *h, uint64_t reserved) {
 wh_heap *whi_heap_new(void) {
     wh_heap *h = calloc(1, sizeof *h);
     if (h != NULL) {
+        struct timespec t;
+        (void)clock_gettime(CLOCK_REALTIME, &t);
+        h->created_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
         h->watched = whi_watched_new(h);
     }
     if (h != NULL && h->watched == NULL) {
@@ -229,6 +235,7 @@ wh_heap *whi_heap_new(void) {
 
 /* What a heap is made of: its allocator, its memory, its first state. */
 static wh_status build(wh_heap *h, const wh_heap_options *o) {
+    whi_forget_error();
     wh_status s = resolve(o, h->device, &h->info, &h->ops, &h->options);
     if (s != WH_OK) {
         return s;
@@ -260,11 +267,11 @@ static wh_status build(wh_heap *h, const wh_heap_options *o) {
 
 wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, size_t options_bytes,
                              int in_cuda) {
+    WHI_RANGE("wh_heap_create");
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
     *heap = NULL;
-    whi_forget_error();
     wh_heap_options o;
     wh_status s = whi_heap_read_options(&o, options, options_bytes);
     if (s != WH_OK) {
@@ -292,14 +299,18 @@ wh_status wh_heap_create_for(wh_heap **heap, const wh_heap_options *options, siz
 }
 
 wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
+    WHI_RANGE("wh_heap_destroy");
     if (heap == NULL) {
         return WH_OK;
     }
     wh_device *d = heap->device;
     wh_status s = WH_OK;
     whi_watched_end(heap->watched);
+    whi_nvtx_destroy(heap);
     if (d != NULL) {
-        s = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
+        s = whi_abi_drop(heap, stream);
+        const wh_status scratch = whi_heap_give(heap, heap->scratch, SCRATCH_BYTES, stream);
+        s = s == WH_OK ? scratch : s;
         const wh_status room =
             whi_heap_give(heap, heap->watch.room, heap->watch.room_bytes, stream);
         s = s == WH_OK ? room : s;
@@ -335,6 +346,7 @@ wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes) {
 }
 
 wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *moved) {
+    WHI_RANGE("wh_heap_grow");
     if (heap == NULL || moved == NULL || bytes < heap->bytes || (uintptr_t)memory % 256 != 0) {
         return WH_BAD_ARGUMENT;
     }
@@ -434,12 +446,12 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
 }
 
 wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, void *handle) {
+    whi_forget_error();
     if (heap == NULL || kind == NULL || kind->allocator == NULL || handle == NULL ||
         (kind->struct_bytes != sizeof *kind &&
          kind->struct_bytes != offsetof(wh_handle_kind, checks))) {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     const wh_status s = fits(heap, kind);
     if (s == WH_OK) {
         memcpy(handle, heap->handle, heap->ops->handle_bytes);
@@ -499,6 +511,7 @@ static wh_status start_left(wh_heap *heap, const void *question, void *out, void
 
 wh_status wh_heap_get_stats_sized(wh_heap *heap, wh_stats *stats, size_t bytes, void *stream,
                                   int on_stream) {
+    WHI_RANGE("wh_heap_get_stats");
     if (heap == NULL || stats == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -533,6 +546,7 @@ wh_status wh_heap_get_stats_async_sized(wh_heap *heap, wh_stats *stats, size_t b
 }
 
 static wh_status check(wh_heap *heap, wh_report *report, void *stream, int on_stream) {
+    WHI_RANGE("wh_heap_check");
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -570,10 +584,11 @@ static wh_status start_blocks(wh_heap *heap, const void *question, void *out, vo
 }
 
 wh_status wh_heap_check_blocks(wh_heap *heap, int with_leaks, uint64_t *found) {
+    WHI_RANGE("wh_heap_check_blocks");
+    whi_forget_error();
     if (heap == NULL) {
         return WH_BAD_ARGUMENT;
     }
-    whi_forget_error();
     if (heap->watch.checked == 0) {
         return whi_refuse(WH_UNSUPPORTED, "the heap is not checked: create it with the option "
                                           "tessera.checked");
@@ -615,6 +630,7 @@ static wh_status walk_once(wh_heap *heap, uint64_t capacity, wh_walk_sink *sink,
 }
 
 wh_status wh_heap_walk_on(wh_heap *heap, wh_visit_fn visit, void *context, void *stream) {
+    WHI_RANGE("wh_heap_walk");
     if (heap == NULL || visit == NULL) {
         return WH_BAD_ARGUMENT;
     }
@@ -643,6 +659,7 @@ wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
 
 static wh_status blocks_left(wh_heap *heap, uint64_t bytes, uint64_t *blocks, void *stream,
                              int on_stream) {
+    WHI_RANGE("wh_heap_blocks_left");
     if (heap == NULL || blocks == NULL) {
         return WH_BAD_ARGUMENT;
     }

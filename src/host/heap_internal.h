@@ -25,7 +25,11 @@ struct wh_heap {
     void *cuda_pool;         /* NULL: none */
     whi_watched *watched;    /* the heap as its gauges see it; it outlives the heap */
     wh_watch watch;          /* its boxes, and the device memory that goes with them */
-    uint32_t laid_out_for;   /* SMs, of a reserved heap that was loaded; 0: those of its device */
+    void *pool;              /* of a tool that knows the heap: nvtx.c; NULL: there is none */
+    uint64_t created_ns;     /* since 1970 */
+    uint64_t mark;           /* number of the last mark: snapshot.c */
+    unsigned long long abi_handle; /* of wh_heap_abi1_handle; 0: nobody has asked for it */
+    uint32_t laid_out_for; /* SMs, of a reserved heap that was loaded; 0: those of its device */
 };
 
 /* A launch that gives each thread a few of n items. */
@@ -60,6 +64,12 @@ static inline int whi_heap_has_source(const wh_heap *h) {
     return h->source.alloc != NULL || h->cuda_pool != NULL;
 }
 
+/* abi.c. Before the heap's memory goes: its handle fits no more. */
+wh_status whi_abi_drop(wh_heap *h, void *stream);
+
+/* nvtx.c. Before the heap's memory goes back to whom it is from. */
+void whi_nvtx_destroy(wh_heap *heap);
+
 /* records.c. attach: what the options say of checks and records, to a handle that is planned and
  * not in use yet. drop: the boxes, after the last kernel; the room is given back before. */
 wh_status whi_records_attach(wh_heap *h);
@@ -79,10 +89,10 @@ void whi_reserve_lock(const wh_heap *h);
 void whi_reserve_unlock(const wh_heap *h);
 
 /* growth.c, of a heap that grows while kernels run; else they do nothing. destroy: ends that, after
- * the last kernel. taken: what kernels have taken so far is the heap's, as whi_reserve_look sees
- * it. */
+ * the last kernel. settle: on a quiet heap; what kernels have taken so far is the heap's, in whole
+ * units, as whi_reserve_look sees it. */
 void whi_growth_destroy(wh_heap *h);
-void whi_growth_taken(const wh_heap *h);
+wh_status whi_growth_settle(wh_heap *h);
 
 /* gauge.c. What a heap has for its gauges; end: waits for samples that are under way, and there are
  * none from then on. end of NULL does nothing. */

@@ -69,7 +69,7 @@ wh_status whi_image_take(whi_image *im, wh_heap *h) {
     }
     TRY(make_room(im));
     if (h->reserve != NULL) {
-        whi_growth_taken(h);
+        TRY(whi_growth_settle(h));
         whi_reserve_look(h, &f->plan, im->units);
     }
     return find_live(im, h);

@@ -207,6 +207,13 @@ static wh_status publish(wh_heap *h, uint32_t first, uint32_t end) {
     return s == WH_OK ? last : s;
 }
 
+wh_status whi_reserve_complete(wh_heap *h, uint32_t unit) {
+    whi_reserve *r = h->reserve;
+    TRY(run_step(h, WH_RESERVE_SETTLE, r->top, 0, 1));
+    TRY(run_step(h, WH_RESERVE_PUBLISH, unit, 1, r->plan.unit_items));
+    return wh_stream_sync(h->device, NULL);
+}
+
 wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us) {
     wh_reserve_step step;
     memset(&step, 0, sizeof step);

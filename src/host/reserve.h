@@ -46,9 +46,13 @@ wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us);
 wh_status whi_reserve_extend(wh_heap *h, uint64_t n);
 wh_status whi_reserve_trim(wh_heap *h, uint64_t keep);
 
-/* growth.c, with the lock held, on a quiet heap. pause: what is POSTED becomes SPARE, and nothing
- * is asked or answered until resume. Both do nothing if the heap does not grow. */
-void whi_growth_pause(wh_heap *h);
+/* What is absent of a unit of the heap's, which is mapped, becomes the heap's. On a quiet heap. */
+wh_status whi_reserve_complete(wh_heap *h, uint32_t unit);
+/* growth.c, with the lock held, on a quiet heap. pause: a unit of which lanes have a part becomes
+ * the heap's as a whole, what is POSTED becomes SPARE, and nothing is asked or answered until
+ * resume. If it fails all is as before, and no resume is due. Both do nothing if the heap does not
+ * grow. */
+wh_status whi_growth_pause(wh_heap *h);
 wh_status whi_growth_resume(wh_heap *h);
 
 #endif
