@@ -5,18 +5,26 @@
 #                     BENCH_ARGS adds arguments: make bench BENCH_ARGS="--case churn"
 #   make test         builds everything and runs all tests
 #   make hostile      the tests of code that runs on a device, with tiny constants, under
-#                     AddressSanitizer and UndefinedBehaviorSanitizer
+#                     AddressSanitizer and UndefinedBehaviorSanitizer; but for those of the
+#                     benchmark's own code, which make nightly runs
 #   make tsan         the same tests under ThreadSanitizer, with the constants of a release
 #   make asan         as make hostile, with the constants of a release
 #   make sanitizers   hostile and tsan, as CI does
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
 #                     ones each day, as released, a twentieth of them hostile, a fortieth under
 #                     asan and tsan each; and, where there is nvcc, make cuda: hours
+#   make explore      tests over more and more seeds and policies for EXPLORE_SECONDS=600, other
+#                     ones in each run; a failing schedule is made short (tools/explore.py)
+#   make fuzz         libFuzzer's targets of tests/fuzz, FUZZ_SECONDS=20 each; what fails is kept in
+#                     build-fuzz/fuzz
+#   make mutants      breaks the library in the ways of tests/mutants/list.toml, one at a time, and
+#                     says which tests notice: an hour or more; goes on where it was ended
 #   make cuda-kinds   compiles device code for sm_90 (needs nvcc, no GPU): the library's and
 #                     the stress test's of an allocator of each kind, everything of gallatin, nearly
-#                     all of tessera; the benchmark of both must fit sm_75, too. Looks for what
-#                     the compiler got wrong there (tools/sass_votes.py; with pip's disassembler)
-#   make cuda         everything of an allocator of each kind, and the whole program for sm_90
+#                     all of tessera. Looks for what the compiler got wrong there
+#                     (tools/sass_votes.py; with pip's disassembler)
+#   make cuda         everything of an allocator of each kind, and the whole program for sm_90;
+#                     the benchmark of them must fit sm_75, too
 #   make install      PREFIX=/usr/local, DESTDIR
 #   make tidy         the rules that tests/tidy keeps, in seconds; a part of make test
 #   make format-check, make format, make clean
@@ -28,6 +36,8 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
+EXPLORE_SECONDS ?= 600
+FUZZ_SECONDS ?= 20
 SANITIZERS := hostile tsan
 NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 # Allocators of each kind, and those of which more than the library and the stress test is compiled.
@@ -39,10 +49,10 @@ LONG_PARTS := wh_bench_plain_gallatin_cuda conform_kernels_gallatin_cuda
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
-SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu'
+SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.hpp' '*.cpp'
 
-.PHONY: all help bench test sanitizers asan $(SANITIZERS) nightly cuda cuda-kinds install \
-    format format-check tidy clean
+.PHONY: all help bench test sanitizers asan $(SANITIZERS) nightly programs explore fuzz \
+    mutants cuda cuda-kinds install format format-check tidy clean
 
 all:
 	@scripts/setup build
@@ -86,6 +96,7 @@ nightly:
 	        SEEDS=$$(( ($(NIGHTLY_SEEDS) + $${part#*:} - 1) / $${part#*:} )) \
 	        || failed="$$failed $$preset"; \
 	done; \
+	$(MAKE) --no-print-directory programs || failed="$$failed programs"; \
 	if [ -x "$(NVCC)" ]; then $(MAKE) --no-print-directory cuda || failed="$$failed cuda"; fi; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
@@ -93,6 +104,30 @@ nightly-%:
 	$(CONFIGURE) $*
 	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
 	    cmake --build --preset $* --parallel $(JOBS) --target nightly
+
+# The benchmark and its kernels of every allocator: a third of what there is to compile.
+programs: $(SANITIZERS:%=programs-%)
+programs-%:
+	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON
+	cmake --build build-$* --parallel $(JOBS)
+	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench)[.]'
+
+# The folder build/explore remembers which seeds were tried.
+explore:
+	@scripts/setup test
+	$(CONFIGURE) release
+	cmake --build build --parallel $(JOBS)
+	python3 tools/explore.py --build build --jobs $(JOBS) --seconds $(EXPLORE_SECONDS) \
+	    $(EXPLORE_ARGS)
+
+fuzz:
+	@scripts/setup sanitizers
+	$(CONFIGURE) fuzz -DFUZZ_SECONDS=$(FUZZ_SECONDS)
+	cmake --build build-fuzz --parallel $(JOBS) --target fuzz
+
+mutants:
+	@scripts/setup sanitizers
+	python3 tools/mutate.py --jobs $(JOBS) $(MUTANTS)
 
 cuda-kinds:
 	@scripts/setup test
@@ -106,13 +141,11 @@ cuda-kinds:
 	    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
 	PYTHONPATH=build-cuda/sass python3 tools/sass_votes.py \
 	    $$(find build-cuda/tests -path '*stress_kernels_*_cuda.dir/*' -name '*.o') || [ $$? -eq 77 ]
-	$(CONFIGURE) cuda75
-	cmake --build build-cuda75 --parallel $(JOBS) \
-	    --target $(TWO_KINDS:%=wh_bench_kernels_%_cuda)
 
 cuda: cuda-kinds
 	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli \
 	    $(KINDS:%=conform_kernels_%_cuda)
+	$(CONFIGURE) cuda75
 	cmake --build build-cuda75 --parallel $(JOBS) --target $(KINDS:%=wh_bench_kernels_%_cuda)
 
 install:

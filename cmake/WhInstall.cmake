@@ -10,7 +10,7 @@ wh_cache_clean()
 
 set(wh_package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/warpheap")
 install(DIRECTORY include/warpheap DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS ${libraries} warpheap_headers EXPORT warpheapTargets
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -20,6 +20,10 @@ add_custom_target(warpheap_installed DEPENDS ${libraries})
 if(wh_device_fatbins)
   add_dependencies(warpheap_installed warpheap_fatbins)
   install(FILES ${wh_device_fatbins} DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(WARPHEAP_ABI AND wh_abi_files)
+  add_dependencies(warpheap_installed warpheap_abi_files)
+  install(FILES ${wh_abi_files} DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET warpheap_cli)
   install(TARGETS warpheap_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
@@ -33,6 +37,13 @@ foreach(file IN LISTS wh_device_fatbins)
   cmake_path(GET file FILENAME name)
   string(APPEND WH_FATBIN_NAMES " ${name}")
 endforeach()
+set(WH_ABI_FILE_NAMES "")
+if(WARPHEAP_ABI)
+  foreach(file IN LISTS wh_abi_files)
+    cmake_path(GET file FILENAME name)
+    string(APPEND WH_ABI_FILE_NAMES " ${name}")
+  endforeach()
+endif()
 configure_package_config_file(cmake/warpheapConfig.cmake.in
   "${PROJECT_BINARY_DIR}/generated/warpheapConfig.cmake"
   INSTALL_DESTINATION "${wh_package_folder}" PATH_VARS WH_LIBDIR)

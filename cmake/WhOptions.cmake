@@ -30,8 +30,18 @@ if(PROJECT_IS_TOP_LEVEL)
 else()
   set(WARPHEAP_ALLOCATORS default CACHE STRING "names of allocators to build; or: default, all")
 endif()
+set(WARPHEAP_NVTX AUTO CACHE STRING
+  "ranges and blocks for NVIDIA's tools: AUTO (with CUDA), ON (wants the headers) or OFF")
+set_property(CACHE WARPHEAP_NVTX PROPERTY STRINGS AUTO ON OFF)
+set(WARPHEAP_ABI_REGISTERS 64 CACHE STRING
+  "registers that the functions of warpheap::abi may use")
 set(WARPHEAP_DEVICE_REGISTERS 40 CACHE STRING
   "registers that the functions of warpheap::device may use, and kernels that call them need")
+set(WARPHEAP_ABI OFF CACHE STRING
+  "warpheap::abi, device code for other languages: OFF (built for targets that link it), ON \
+(also installed) or ALL (installed, for all architectures that nvcc knows)")
+set_property(CACHE WARPHEAP_ABI PROPERTY STRINGS OFF ON ALL)
+option(WARPHEAP_FUZZ "build the targets of tests/fuzz for libFuzzer: with clang" OFF)
 option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"
@@ -62,8 +72,11 @@ set(WH_C_WARNINGS -Wall -Wextra -Wundef -Wshadow -Wconversion -Wstrict-prototype
   -Wmissing-prototypes)
 # Fields that a launch leaves out are zero on purpose: {device, blocks, threads, NULL}.
 list(APPEND WH_C_WARNINGS -Wno-missing-field-initializers)
+# Of tests and examples in C++.
+set(WH_CXX_WARNINGS -Wall -Wextra -Wpedantic -Wundef -Wshadow -Wconversion)
 if(WARPHEAP_WERROR)
   list(APPEND WH_C_WARNINGS -Werror)
+  list(APPEND WH_CXX_WARNINGS -Werror)
 endif()
 # The shared library's own calls need not go through its symbol table.
 set(WH_C_FLAGS ${WH_C_WARNINGS} -fno-semantic-interposition)
@@ -82,6 +95,10 @@ elseif(WARPHEAP_SANITIZER STREQUAL "thread")
 elseif(NOT WARPHEAP_SANITIZER STREQUAL "none")
   message(FATAL_ERROR "WARPHEAP_SANITIZER is '${WARPHEAP_SANITIZER}': "
     "use none, address or thread")
+endif()
+
+if(WARPHEAP_FUZZ) # a plan is first made for no memory, with addresses from NULL on
+  list(APPEND WH_SANITIZER_FLAGS -fsanitize=fuzzer-no-link -fno-sanitize=pointer-overflow)
 endif()
 
 # What a program's kernels must be compiled with to fit the library.
@@ -177,4 +194,21 @@ if(WH_CUDA)
   message(STATUS "warpheap: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for sm_${CMAKE_CUDA_ARCHITECTURES}")
 else()
   message(STATUS "warpheap: simulated device only (WARPHEAP_CUDA=${WARPHEAP_CUDA})")
+endif()
+
+# --- NVTX ---------------------------------------------------------------------------
+# Headers alone; of the CUDA toolkit, or from https://github.com/NVIDIA/NVTX.
+
+set(WH_NVTX OFF)
+if(WARPHEAP_NVTX)
+  find_path(WARPHEAP_NVTX_INCLUDE_DIR nvtx3/nvToolsExtMem.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+    PATHS /usr/local/cuda/include)
+  if(WARPHEAP_NVTX_INCLUDE_DIR AND (WH_CUDA OR NOT WARPHEAP_NVTX STREQUAL "AUTO"))
+    set(WH_NVTX ON)
+  elseif(NOT WARPHEAP_NVTX STREQUAL "AUTO")
+    message(FATAL_ERROR "WARPHEAP_NVTX is ON but there is no nvtx3/nvToolsExtMem.h: say where by "
+      "WARPHEAP_NVTX_INCLUDE_DIR")
+  elseif(WH_CUDA)
+    message(STATUS "warpheap: nothing for NVIDIA's tools: there is no nvtx3/nvToolsExtMem.h")
+  endif()
 endif()

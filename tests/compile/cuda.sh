@@ -58,6 +58,17 @@ try 17 "" cuda_14_tables.cu "$ops"
 try 14 "" cuda_15_memory.cu
 try 17 "" cuda_16_rmm.cu
 try 17 "" cuda_17_nvshmem.cu
+device=$examples/../src/device
+"$nvcc" -std=c++17 $flags -rdc=true -c "$device/abi.cu" -o "$work/abi.o"
+try 17 "-rdc=true" cuda_18_abi.cu "$work/abi.o"
+try 17 "-include warpheap/warpheap_replace.h" cuda_19_malloc_included.cu
+
+# Those in C++ are for both kinds of device.
+for file in 14:20_containers 20:21_work_queue 17:22_hash_map; do
+    name=${file#*:}
+    echo "#include \"$examples/$name.cpp\"" >"$work/$name.cu"
+    try "${file%%:*}" "" "$work/$name.cu"
+done
 
 # None is forgotten here: each example is named above.
 for file in "$examples"/cuda_*.cu; do

@@ -33,7 +33,14 @@ esac
 # exists for nvcc alone.
 headers=$(cd "$include" && find warpheap -name '*.h' | sort |
     grep -v -E '^warpheap/detail/simt/(sim|cuda|bits|begin|end)\.h$')
+# C++ has its own, of which nvcc reads the one that users name.
+case $kind in
+gxx) headers="$headers $(cd "$include" && find warpheap -name '*.hpp' | sort)" ;;
+nvcc) headers="$headers warpheap/warpheap.hpp" ;;
+esac
 [ "$kind" = nvcc ] || headers=$(grep -v '^warpheap/detail/alloc/cuda/' <<<"$headers")
+# That takes the place of malloc in the file that includes it: abi.sh.
+headers=$(grep -v 'warpheap_replace' <<<"$headers")
 # nvcc alone takes long for its host half, which the two units have, too.
 [ "$kind" = nvcc ] && alone=-ptx
 

@@ -53,6 +53,19 @@ extern "C" __global__ void every_ray(wh_kdtree_ref tree, const wh_kdtree_ray *ra
     hits[3 * i + 2] = wh_kdtree_hit_of_all(tree, rays[i], 0);
 }
 """
+CONTAINERS = """#include <warpheap/warpheap.hpp>
+extern "C" __global__ void every_container(wh::heap_ref heap, wh::queue<int> *queue,
+                                           wh::hash_map<int, float> *map, int *out) {
+    wh::vector<int> vector(heap);
+    wh::string text(heap);
+    int x = 0;
+    if (vector.push_back(1) && text.append_float(0.5) && queue->push(2) && queue->pop(x)) {
+        *out = map->insert(x, 1).failed() ? vector[0] : *text.c_str();
+    }
+    wh::destroy(heap, wh::make<int>(heap, 3));
+    wh::destroy(heap, new (heap) int(4));
+}
+"""
 ARENA = """#include <warpheap/arena.h>
 extern "C" __global__ void every_arena(wh_heap_ref heap, void **out) {
     WH_SHARED(wh_block_arena, shared, 1);
@@ -202,6 +215,7 @@ def check_headers(rtc, include, compiler, toolkit):
     rtc.case("every call", CALLS, PTX, ".entry every_call(")
     rtc.case("a scan", SCAN, PTX, ".entry scan_each(")
     rtc.case("rays", TREE, PTX, ".entry every_ray(")
+    rtc.case("containers", CONTAINERS, [*PTX, "-std=c++14"], ".entry every_container(")
     rtc.case("arenas", ARENA, PTX, ".entry every_arena(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])
@@ -280,9 +294,10 @@ def check_clang(include, folder, toolkit):
     with tempfile.TemporaryDirectory() as work:
         plain = os.path.join(work, "plain.cu")
         pathlib.Path(plain).write_text(KERNEL, encoding="utf-8")
-        for file, side in ((plain, "device"), (f"{here}/user.cu", "host"),
-                           (f"{here}/hostile_macros.c", "host")):
-            for standard in (11, 20):
+        for file, side, first in ((plain, "device", 11), (f"{here}/user.cu", "host", 11),
+                                  (f"{here}/user_containers.cu", "host", 14),
+                                  (f"{here}/hostile_macros.c", "host", 11)):
+            for standard in (first, 20):
                 done = subprocess.run(
                     [f"{folder}/clang_tidy/data/bin/clang-tidy", "--quiet", "--allow-no-checks",
                      "--checks=-*,clang-diagnostic-*", "--warnings-as-errors=*",

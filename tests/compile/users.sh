@@ -47,8 +47,13 @@ gxx | clangxx)
         "$compiler" -std=c++$standard -fsyntax-only "$work/empty.cc" 2>/dev/null || standard=2b
         check -std=c++$standard $cxx -Wpedantic -Wundef -fsyntax-only -x c++ "$here/user.cu"
         check -std=c++$standard $cxx -Wpedantic -Wundef -fsyntax-only -x c++ "$here/user_graph.cu"
+        [ "$standard" = 11 ] && continue
+        check -std=c++$standard $cxx -Wpedantic -Wundef -fsyntax-only -x c++ \
+            "$here/user_containers.cu"
     done
     check -std=c++17 $common -Wpedantic -Wundef -fsyntax-only -x c++ "$hostile"
+    # Without what many who write for GPUs turn off.
+    check -std=c++14 $cxx -fno-exceptions -fno-rtti -fsyntax-only -x c++ "$here/user_containers.cu"
     ;;
 nvcc)
     flags="-arch=sm_90 -Ofc max -c -x cu"
@@ -58,6 +63,10 @@ nvcc)
     done
     check -std=c++14 $flags -Xcompiler="${cxx// /,},-Wuseless-cast" "$here/user_graph.cu" \
         -DWH_ALLOCATOR=bump
+    for standard in 14 20; do
+        check -std=c++$standard $flags -Xcompiler="${cxx// /,},-Wuseless-cast" \
+            "$here/user_containers.cu" -DWH_ALLOCATOR=bump
+    done
     check -std=c++17 $flags -Xcompiler="${common// /,}" "$hostile"
     ;;
 *) echo "unknown kind $kind" >&2 && exit 2 ;;

@@ -6,8 +6,9 @@ is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
-docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */, docs/GAUGE.md and
-docs/CHECKED.md likewise, and docs/tessera/reserve.md, where the other code is abridged.
+docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */; docs/GAUGE.md,
+docs/CHECKED.md, docs/LEAKS.md, docs/CPP.md, docs/ABI.md and docs/REPLACE_MALLOC.md likewise, and
+docs/tessera/reserve.md, where the other code is abridged.
 
     readme.py SOURCE_DIR
 """
@@ -27,7 +28,7 @@ def shown(text, languages):
 
 def marked(root, begin, end):
     """(example, code) of each part of an example between two marks."""
-    files = sorted(f for f in root.glob("examples/*") if f.suffix in (".c", ".cu", ".h"))
+    files = sorted(f for f in root.glob("examples/*") if f.suffix in (".c", ".cpp", ".cu", ".h"))
     return [(f.name, textwrap.dedent(re.sub(MARK, "", code, flags=re.M))) for f in files
             for code in re.findall(MARKED % (begin, end), f.read_text(), re.S)]
 
@@ -41,6 +42,10 @@ def snippets(root):
                                  ("docs/GAUGE.md", r"gauge \w+", "gauge"),
                                  ("docs/tessera/reserve.md", r"reserve \w+", "reserve"),
                                  ("docs/CHECKED.md", r"checked \w+", "checked"),
+                                 ("docs/LEAKS.md", r"leaks \w+", "leaks"),
+                                 ("docs/CPP.md", r"cpp \w+", "cpp"),
+                                 ("docs/ABI.md", r"abi \w+", "abi"),
+                                 ("docs/REPLACE_MALLOC.md", r"replace \w+", "replace"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)

@@ -39,8 +39,7 @@ int main(int argc, char **argv) {
     int is_right = must(wh_device_open(&device, "sim", NULL));
     o.device = device;
     o.bytes = 1 << 20;
-    is_right = is_right && must(wh_heap_create(&heap, &o)) &&
-               must(wh_heap_handle(heap, &a.heap)) &&
+    is_right = is_right && must(wh_heap_create(&heap, &o)) && must(wh_heap_handle(heap, &a.heap)) &&
                must(wh_device_alloc(device, &memory, sizeof *a.note));
     a.note = (int **)memory;
     const wh_launch one = wh_grid(device, 1, 32);

@@ -70,7 +70,7 @@ build_and_run() {
         fi
     done
     local program
-    for program in "$work"/{arena,graph,ops,kdtree,checkpoint}_*; do
+    for program in "$work"/{abi,arena,containers,graph,malloc,ops,kdtree,checkpoint}_*; do
         if [ -f "$program" ] && [ -x "$program" ]; then
             run "$(basename "$program")"
         fi
@@ -106,7 +106,7 @@ find_package)
     build_and_run -DCMAKE_PREFIX_PATH="$prefix"
     ;;
 add_subdirectory | fetch_content)
-    build_and_run ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON}
+    build_and_run ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON -DWARPHEAP_ABI=ON}
     if [ -n "$install" ]; then
         "$cmake" --install "$work" --prefix "$install"
     fi
@@ -142,6 +142,11 @@ pkgconfig)
     else
         "$cc" "$source/examples/09_arena.c" $cflags $shared -Wl,-rpath,"$libdir" -o "$work/arena_c"
         run arena_c
+        for standard in 14 20; do
+            "$cxx" -std=c++$standard "$source/examples/20_containers.cpp" $cflags $static \
+                -o "$work/containers_$standard"
+            run containers_$standard
+        done
         for part in graph:05_graph.c:GRAPH.md ops:07_tables.c:OPS.md; do
             IFS=: read -r part example document <<<"$part"
             example=$source/examples/$example

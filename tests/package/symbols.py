@@ -33,9 +33,10 @@ class Library:
         self.map = f"cmake/{Path(name).stem.removeprefix('lib')}.map"
         self.inline = f"src/{self.extension or 'host'}/symbols.c"
         self.lent = [] if self.extension else [
-            f"src/host/{name}.h" for name in ("image", "last_error", "structs")]
+            f"src/host/{name}.h" for name in ("image", "last_error", "nvtx_internal", "structs")]
         self.headers, self.known = self.EXTENSIONS.get(self.extension, (
-            ["warpheap.h", "options.h", "gauge.h"],
+            ["warpheap.h", "warpheap_abi.h", "options.h", "gauge.h", "snapshot.h", "nvtx.h",
+             "heap_calls.h"],
             {"wh_heap_create", "wh_device_close", "wh_status_name", "wh_sim_launch",
              "whi_sim_self", "whi_refuse"}))
 

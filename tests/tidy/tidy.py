@@ -23,6 +23,8 @@ It looks at the files that git knows, or at all files where there is no git. Its
   layer             includes go down: simt <- core <- alloc <- workload <- bench <- cli
   circle            no file includes itself by way of others, and no .c file calls itself so
 
+It does not look at functions of .hpp files, which are C++.
+
 A family is the files of an allocator's folder, or one file of core/. allow.txt, beside this file,
 has today's offenders, a line each: rule, path, symbol, value, reason. It may only shrink: an error
 is an offender that is not in it, one whose value has grown, and a line without an offender. A line
@@ -52,7 +54,8 @@ DEFINED = re.compile(rf"^[ /]\* {{1,4}}({TAG}) {{2,}}\S", re.M)
 CITED = re.compile(rf"(?:((?:\w+/)*\w+\.[ch])(?:'s)? )?\b(?!C11\b|H[12]0\b)"
                    rf"({TAG}(?:(?: to |-|, | and |, and | or ){TAG})*)")
 NAMED = re.compile(r"(?<![\w/.{}*>-])((?:docs|tests|core|simt|alloc|src|tools|bench|workload|cli|"
-                   r"include|examples)/[\w./-]+\.(?:c|h|cu|py|md|sh|jsonl?))\b")
+                   r"include|examples)/[\w./-]+\.(?:c|h|cu|[ch]pp|py|md|sh|jsonl?))"
+                   r"\b")
 Offender = collections.namedtuple("Offender", "rule path symbol value line")
 
 
@@ -72,9 +75,9 @@ class Tree:
             if not re.match(r"(build|install|\.git)\b", name)]
         self.files = sorted({name for name in names if (root / name).is_file()})
         self.text = {name: (root / name).read_text(errors="replace") for name in self.files
-                     if re.search(r"\.(c|h|cu|cpp|py|sh|md|cmake|S)$|(^|/)[^./]*$|CMakeLists.txt$",
-                                  name) and name != "LICENSE"}
-        self.code = [name for name in self.text if re.search(r"\.(c|h|cu)$", name)]
+                     if re.search(r"\.(c|h|cu|[ch]pp|py|sh|md|cmake|S)$|(^|/)[^./]*$|"
+                                  r"CMakeLists.txt$", name) and name != "LICENSE"}
+        self.code = [name for name in self.text if re.search(r"\.(c|h|cu|hpp)$", name)]
         self.includes = {name: self.included(name) for name in self.code}
 
     def included(self, name):
@@ -119,7 +122,7 @@ def nested(node, inside=False):
 
 
 def functions(tree, parse):
-    for name in tree.code:
+    for name in (name for name in tree.code if not name.endswith(".hpp")):
         text = plain(tree.text[name])
         root = parse(text.encode())
         outside = nested(root)
@@ -165,7 +168,7 @@ def head_of(name, text):
     """The comment at the head of a file; "" if it has none."""
     if name.endswith(".md"):
         return ""
-    if re.search(r"\.(c|h|cu|cpp|S)$", name):
+    if re.search(r"\.(c|h|cu|[ch]pp|S)$", name):
         comment = r"/\*.*?\*/|(?://[^\n]*\n)+"
     else:  # after the line that names the interpreter
         comment = r'(?:#![^\n]*\n)?(?:(?:#[^\n]*\n)+|""".*?""")'
