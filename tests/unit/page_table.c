@@ -109,8 +109,8 @@ WH_KERNEL(play, table_args, a) {
     SO(wh_page_free(t, 1, t.base + 4 * 1024, 0).bad && !wh_page_free(t, 1, NULL, 0).bad);
     SO(wh_page_search_run(t, 1, 3, 0) == 3);
     wh_page_release(t, 6, 34);
-    /* By adds: only on a page of that kind, which becomes free with its last chunk. */
-    SO(wh_page_reserve_add(t, 20, kind, 2).n == 0 && wh_page_reserve(t, 20, kind, 2).opened);
+    /* By adds: one cas opens a free page; it becomes free with its last chunk. */
+    SO(wh_page_reserve_add(t, 20, kind, 2).opened && wh_page_reserve_add(t, 20, kind + 1, 1).n == 0);
     got = wh_page_reserve_add(t, 20, kind, 32);
     SO(got.n == capacity - 2 && got.had == 2 && !got.opened);
     SO(wh_page_reserve_add(t, 20, kind, 1).n == 0);

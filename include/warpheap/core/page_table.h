@@ -134,33 +134,39 @@ WH_HD int wh_page_would_do(uint64_t entry, uint32_t page_log2, uint32_t kind) {
 
 /* --- chunks --------------------------------------------------------------------------------- */
 
-/* Chunks for a group of lanes: so many of those that it asked for. `had`: how many the page had
- * before; opened: it was free. */
+/* Chunks for a group of lanes: so many of those that it asked for. `had`, releases: what the entry
+ * said before; opened: the page was free. */
 typedef struct wh_page_reserved {
     uint32_t n;
     uint32_t had;
+    uint32_t releases;
     uint32_t opened;
 } wh_page_reserved;
 
+/* One step of reserve, from an entry that would do: n is 0 if it has become *seen. */
+WH_FN wh_page_reserved wh_page_reserve_from_(wh_page_table t, uint32_t page, uint32_t kind,
+                                             uint32_t n, uint64_t *seen) {
+    const uint64_t from = *seen;
+    const uint32_t had = wh_page_count(from), left = wh_page_capacity(t.page_log2, kind) - had;
+    const uint32_t some = WH_PLANT(page_table_i1, left < n, 0) ? left : n; /* I1 */
+    const uint64_t to = wh_page_entry(wh_page_releases(from), had + some, kind);
+    wh_page_reserved got = {0, had, wh_page_releases(from), 0};
+    *seen = WH_PLANT_ORDER(page_table_p2_reserve, wh_cas_u64, acquire)(&t.entries[page], from,
+                                                                       to); /* I2, P2 */
+    if (*seen == from) {
+        got.n = some;
+        got.opened = wh_page_kind(from) == WH_PAGE_FREE;
+    }
+    return got;
+}
+
 /* Up to n chunks of a page, which becomes one of this kind if it is free. */
 WH_FN wh_page_reserved wh_page_reserve(wh_page_table t, uint32_t page, uint32_t kind, uint32_t n) {
-    const uint32_t capacity = wh_page_capacity(t.page_log2, kind);
-    wh_page_reserved got = {0, 0, 0};
+    wh_page_reserved got = {0, 0, 0, 0};
     wh_assert_internal(page < t.n && n != 0);
     uint64_t seen = wh_load_u64_relaxed(&t.entries[page]);
-    while (wh_page_would_do(seen, t.page_log2, kind)) {
-        const uint32_t had = wh_page_count(seen), left = capacity - had;
-        const uint32_t some = WH_PLANT(page_table_i1, left < n, 0) ? left : n; /* I1 */
-        const uint64_t to = wh_page_entry(wh_page_releases(seen), had + some, kind);
-        const uint64_t now = WH_PLANT_ORDER(page_table_p2_reserve, wh_cas_u64,
-                                            acquire)(&t.entries[page], seen, to); /* I2, P2 */
-        if (now == seen) {
-            got.n = some;
-            got.had = had;
-            got.opened = wh_page_kind(seen) == WH_PAGE_FREE;
-            break;
-        }
-        seen = now;
+    while (got.n == 0 && wh_page_would_do(seen, t.page_log2, kind)) {
+        got = wh_page_reserve_from_(t, page, kind, n, &seen);
     }
     return got;
 }
@@ -181,17 +187,21 @@ WH_FN uint32_t wh_page_subtract_(wh_page_table t, uint32_t page, uint32_t n) {
     return wh_page_count(old);
 }
 
-/* As wh_page_reserve, by an add, and only on a page that is of this kind. */
+/* As wh_page_reserve, by an add; one cas, of any of those that meet, opens a free page. */
 WH_FN wh_page_reserved wh_page_reserve_add(wh_page_table t, uint32_t page, uint32_t kind,
                                            uint32_t n) {
     const uint32_t capacity = wh_page_capacity(t.page_log2, kind);
-    const uint64_t seen = wh_load_u64_relaxed(&t.entries[page]);
-    wh_page_reserved got = {0, 0, 0};
+    uint64_t seen = wh_load_u64_relaxed(&t.entries[page]);
+    wh_page_reserved got = {0, 0, 0, 0};
     wh_assert_internal(page < t.n && n != 0);
-    if (wh_page_kind(seen) == kind && wh_page_count(seen) < capacity) {
+    if (wh_page_kind(seen) == WH_PAGE_FREE && wh_page_would_do(seen, t.page_log2, kind)) {
+        got = wh_page_reserve_from_(t, page, kind, n, &seen);
+    }
+    if (got.n == 0 && wh_page_kind(seen) == kind && wh_page_count(seen) < capacity) {
         const uint64_t old = WH_PLANT_ORDER(page_table_p2_add, wh_fetch_add_u64, acquire)(
             &t.entries[page], wh_page_entry(0, n, 0)); /* P2 */
         got.had = wh_page_count(old);
+        got.releases = wh_page_releases(old);
         if (wh_page_kind(old) == kind && got.had < capacity) {
             const uint32_t left = capacity - got.had;
             got.n = left < n && WH_PLANT(page_table_i1_add, 1, 0) ? left : n; /* I1 */
@@ -433,7 +443,7 @@ WH_FN int wh_page_is_settled_(wh_mask mask, wh_page_scan scan, uint32_t round, u
  * pass the same values. */
 WH_FN wh_page_found wh_page_search_chunks(wh_page_table t, wh_mask mask, uint32_t kind, uint32_t n,
                                           uint32_t start) {
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     uint64_t before = 0;
     for (uint32_t round = start < t.n ? 0 : 1;; round++) {
         wh_page_scan scan = {0, 0, 0};
@@ -441,7 +451,7 @@ WH_FN wh_page_found wh_page_search_chunks(wh_page_table t, wh_mask mask, uint32_
             wh_page_look_(t, mask, at, kind, &scan);
             for (uint32_t left = scan.word; left != 0; left &= left - 1) {
                 const uint32_t leader = wh_mask_leader(mask), page = at + wh_ctz32(left);
-                wh_page_reserved got = {0, 0, 0};
+                wh_page_reserved got = {0, 0, 0, 0};
                 if (wh_lane_id() == leader) {
                     got = wh_page_reserve(t, page, kind, n);
                 }

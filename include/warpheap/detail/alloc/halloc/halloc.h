@@ -41,11 +41,12 @@
 #define WH_HALLOC_LEAST 4096u
 #endif
 #define WH_HALLOC_MOST (4u << 20)
-#define WH_HALLOC_SLABS 64u /* slabs that a heap should have */
-#define WH_HALLOC_BUSY 84u  /* percent: thesis, section 2.3.6 */
-#define WH_HALLOC_REUSE 60u /* percent: fuller ones are not chosen as heads */
-#define WH_HALLOC_LOOK 64u  /* slabs that a replacement looks at */
-#define WH_HALLOC_TRIES 3u  /* heads that a request tries */
+#define WH_HALLOC_SLABS 64u      /* slabs that a heap should have */
+#define WH_HALLOC_BUSY 84u       /* percent: thesis, section 2.3.6 */
+#define WH_HALLOC_REUSE 60u      /* percent: fuller ones are not chosen as heads */
+#define WH_HALLOC_LOOK 64u       /* slabs that a replacement looks at */
+#define WH_HALLOC_TRIES 8u       /* heads that a request tries */
+#define WH_HALLOC_PRIME 1048583u /* more than the words of any slab, so a factor of none */
 
 typedef struct wh_halloc_ref {
     wh_paged paged;
@@ -127,38 +128,39 @@ WH_FN uint32_t wh_halloc_choose_(wh_halloc_ref h, uint32_t kind, uint32_t before
     return free;
 }
 
+/* Where in the bitmap a group of lanes looks first that found `had` blocks on the slab: one to one
+ * for groups of 32, so that they meet at no word as long as nothing is freed there, and else spread
+ * over all words by what was freed. */
+WH_HD uint32_t wh_halloc_hash_(uint32_t capacity, wh_page_reserved got) {
+    const uint32_t words = (capacity + 31) / 32;
+    const uint32_t word = (got.had / 32 + wh_spread32(got.releases)) % words;
+    return (uint32_t)((uint64_t)word * WH_HALLOC_PRIME % words) * 32 + got.had % 32;
+}
+
 /* Up to n blocks of the head's slab, or of one that replaces it. */
 WH_FN wh_page_found wh_halloc_probe_(wh_halloc_ref h, uint32_t kind, uint32_t n) {
     const wh_page_table t = h.paged.table;
     const uint32_t capacity = wh_page_capacity(t.page_log2, kind);
     const uint32_t busy = (uint32_t)((uint64_t)capacity * h.busy_percent / 100);
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
-    uint64_t head = wh_load_u64_relaxed(&h.heads[kind]);
-    for (uint32_t attempt = 0; attempt < WH_HALLOC_TRIES; attempt++) {
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
+    for (uint32_t attempt = 0; attempt < WH_HALLOC_TRIES && found.chunks.n == 0; attempt++) {
+        const uint64_t head = wh_load_u64_relaxed(&h.heads[kind]);
         const uint32_t slab = head != 0 ? (uint32_t)head - 1 : WH_PAGE_NONE;
-        int replace = 1;
         if (slab != WH_PAGE_NONE) {
             found.chunks = wh_page_reserve_add(t, slab, kind, n);
-            replace = found.chunks.n == 0 ||
-                      (found.chunks.had < busy && found.chunks.had + found.chunks.n >= busy);
+            found.page = found.chunks.n != 0 ? slab : WH_PAGE_NONE;
         }
-        if (found.chunks.n != 0) {
-            found.page = slab;
-        }
-        if (replace) {
-            const uint64_t now = wh_load_u64_relaxed(&h.heads[kind]);
-            const uint32_t next = now == head ? wh_halloc_choose_(h, kind, slab) : WH_PAGE_NONE;
-            if (next != WH_PAGE_NONE) {
-                (void)wh_cas_u64_relaxed(&h.heads[kind], head, (uint64_t)next + 1);
+        const uint32_t had = found.chunks.had, has = had + found.chunks.n;
+        if (has == had || (had < busy && has >= busy)) {
+            if (wh_load_u64_relaxed(&h.heads[kind]) == head) {
+                const uint32_t next = wh_halloc_choose_(h, kind, slab);
+                if (next != WH_PAGE_NONE) {
+                    (void)wh_cas_u64_relaxed(&h.heads[kind], head, (uint64_t)next + 1);
+                }
             }
         }
-        if (found.page != WH_PAGE_NONE) {
-            break;
-        }
-        head = wh_load_u64_relaxed(&h.heads[kind]);
     }
-    /* Where in the bitmap: somewhere, and neighbours for the lanes of a warp. */
-    found.chunks.had = wh_mix32((uint32_t)(wh_thread_id() / 32) + found.chunks.had) % capacity;
+    found.chunks.had = wh_halloc_hash_(capacity, found.chunks);
     return found;
 }
 
@@ -167,7 +169,7 @@ WH_FN void *wh_halloc_get_(wh_halloc_ref h, wh_mask mask, size_t n, size_t align
     const uint32_t kind = r.kind;
     for (int some = 1; some && wh_any(mask, wh_paged_asks(r));) {
         const wh_group g = wh_paged_group(mask, r);
-        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
         if (wh_paged_asks(r) && wh_group_leads(g)) {
             found = wh_halloc_probe_(h, r.kind, g.n);
         }

@@ -20,8 +20,8 @@
  *   active   number of a super block; cas by who finds it filled
  * Exact    a request that finds nothing there searches all pages (alloc/paged.h, page_table.h X1)
  * Ordering core/page_table.h P1, P2
- * Progress lock-free (core/page_table.h); the walk over a super block ends after one round, and
- *          looks into two super blocks
+ * Progress lock-free (core/page_table.h); a walk looks at 64 regions of each of two super
+ *          blocks at most
  * Cost     malloc: for a group of lanes with one size a few loads, a load and a cas of the entry;
  *          a fetch_or a lane. free: as in core/page_table.h, and a load where a page was full
  * Fails    NULL is exact; see alloc/paged.h
@@ -40,12 +40,17 @@
 #define WH_SCATTERALLOC_PAGE 256u
 #define WH_SCATTERALLOC_REGION 2u
 #define WH_SCATTERALLOC_SUPERBLOCK 8u
+#define WH_SCATTERALLOC_MOST 8u
 #else
 #define WH_SCATTERALLOC_PAGE 4096u
 #define WH_SCATTERALLOC_REGION 16u
-#define WH_SCATTERALLOC_SUPERBLOCK 2048u
+#define WH_SCATTERALLOC_SUPERBLOCK 64u  /* pages, at least */
+#define WH_SCATTERALLOC_MOST (1u << 19) /* 2 GiB: what the lanes of a device ask for at once */
 #endif
-#define WH_SCATTERALLOC_TRIES 2u /* super blocks that a request looks into */
+#define WH_SCATTERALLOC_SUPERBLOCKS 4u /* that a heap should have */
+#define WH_SCATTERALLOC_LOOK 8u        /* pages that are looked at together */
+#define WH_SCATTERALLOC_TRIES 2u       /* super blocks that a request looks into */
+#define WH_SCATTERALLOC_REGIONS 64u    /* regions of each */
 
 typedef struct wh_scatteralloc_ref {
     wh_paged paged;
@@ -72,10 +77,13 @@ WH_FN_HOST wh_status wh_scatteralloc_plan(wh_scatteralloc_ref *h, wh_plan *plan,
     const uint64_t page = o->page_bytes != 0 ? o->page_bytes : WH_SCATTERALLOC_PAGE;
     const uint64_t region = o->region_pages != 0 ? o->region_pages : WH_SCATTERALLOC_REGION;
     const uint64_t given = o->superblock_pages;
-    const uint64_t least =
-        region > WH_SCATTERALLOC_SUPERBLOCK ? region : WH_SCATTERALLOC_SUPERBLOCK;
-    const uint64_t pages = given != 0 ? given : least;
+    uint64_t pages = region > WH_SCATTERALLOC_SUPERBLOCK ? region : WH_SCATTERALLOC_SUPERBLOCK;
     (void)n_sms;
+    while (pages < WH_SCATTERALLOC_MOST &&
+           2 * pages * WH_SCATTERALLOC_SUPERBLOCKS * page <= bytes) {
+        pages *= 2;
+    }
+    pages = given != 0 ? given : pages;
     if (page < 32 || page > 1u << 20 || region > 64 || pages < region || pages > 1u << 25 ||
         !wh_is_pow2(page) || !wh_is_pow2(region) || !wh_is_pow2(pages)) {
         return WH_BAD_ARGUMENT;
@@ -183,20 +191,40 @@ WH_FN uint32_t wh_scatteralloc_hash_(wh_scatteralloc_ref h, uint32_t kind, uint3
     return (own + (wh_spread32(kind) >> 8) + wh_sm_id() * 17497u) % pages;
 }
 
+/* Of the first pages of n from `page` on, a bit for each that has a chunk. The loads do not wait
+ * for each other. */
+WH_FN uint32_t wh_scatteralloc_look_(wh_scatteralloc_ref h, uint32_t page, uint32_t n,
+                                     uint32_t kind) {
+    const wh_page_table t = h.paged.table;
+    const uint32_t most = n - 1 < WH_SCATTERALLOC_LOOK - 1 ? n - 1 : WH_SCATTERALLOC_LOOK - 1;
+    uint32_t good = 0;
+    WH_UNROLL_8
+    for (uint32_t k = 0; k < WH_SCATTERALLOC_LOOK; k++) {
+        const uint32_t at = k < most ? k : most;
+        const uint64_t entry = wh_load_u64_relaxed(&t.entries[page + at]);
+        good |= (uint32_t)wh_page_would_do(entry, t.page_log2, kind) << at;
+    }
+    return good;
+}
+
 /* Chunks on a page of a region, from page `from` of it on. */
 WH_FN wh_page_found wh_scatteralloc_in_region_(wh_scatteralloc_ref h, uint32_t region,
                                                uint32_t from, uint32_t kind, uint32_t n) {
     const uint32_t first = region << h.region_log2, most = 1u << h.region_log2;
     const uint32_t left = h.paged.table.n - first, pages = left < most ? left : most;
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     if ((wh_load_u64_relaxed(&h.regions[region]) >> kind & 1) != 0) {
         return found;
     }
-    for (uint32_t k = from; k < pages; k++) {
-        found.chunks = wh_page_reserve(h.paged.table, first + k, kind, n);
-        if (found.chunks.n != 0) {
-            found.page = first + k;
-            return found;
+    for (uint32_t k = from; k < pages; k += WH_SCATTERALLOC_LOOK) {
+        uint32_t good = wh_scatteralloc_look_(h, first + k, pages - k, kind);
+        for (; good != 0; good &= good - 1) {
+            const uint32_t page = first + k + wh_ctz32(good);
+            found.chunks = wh_page_reserve(h.paged.table, page, kind, n);
+            if (found.chunks.n != 0) {
+                found.page = page;
+                return found;
+            }
         }
     }
     if (from == 0) {
@@ -207,7 +235,7 @@ WH_FN wh_page_found wh_scatteralloc_in_region_(wh_scatteralloc_ref h, uint32_t r
 
 /* Up to n chunks on a page of the active super block, or of the next one. */
 WH_FN wh_page_found wh_scatteralloc_probe_(wh_scatteralloc_ref h, uint32_t kind, uint32_t n) {
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     uint32_t superblock = (uint32_t)wh_load_u64_relaxed(h.active);
     if (wh_scatteralloc_is_filled_(h, superblock)) {
         superblock = wh_scatteralloc_next_(h, superblock);
@@ -215,11 +243,12 @@ WH_FN wh_page_found wh_scatteralloc_probe_(wh_scatteralloc_ref h, uint32_t kind,
     for (uint32_t attempt = 0; attempt < WH_SCATTERALLOC_TRIES; attempt++) {
         const uint32_t pages = wh_scatteralloc_pages_(h, superblock);
         const uint32_t regions = ((pages - 1) >> h.region_log2) + 1;
+        const uint32_t most = regions < WH_SCATTERALLOC_REGIONS ? regions : WH_SCATTERALLOC_REGIONS;
         const uint32_t start = wh_scatteralloc_hash_(h, kind, pages);
         const uint32_t base = superblock << (h.superblock_log2 - h.region_log2);
         uint32_t from = start & ((1u << h.region_log2) - 1);
         uint32_t region = start >> h.region_log2;
-        for (uint32_t k = 0; k <= regions; k++) { /* the first one twice: what lies before start */
+        for (uint32_t k = 0; k <= most; k++) { /* the first of all twice: what lies before start */
             found = wh_scatteralloc_in_region_(h, base + region, from, kind, n);
             if (found.page != WH_PAGE_NONE) {
                 return found;
@@ -241,7 +270,7 @@ WH_FN void *wh_scatteralloc_get_(wh_scatteralloc_ref h, wh_mask mask, size_t n, 
     const uint32_t kind = r.kind;
     for (int some = 1; some && wh_any(mask, wh_paged_asks(r));) {
         const wh_group g = wh_paged_group(mask, r);
-        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
         if (wh_paged_asks(r) && wh_group_leads(g)) {
             found = wh_scatteralloc_probe_(h, r.kind, g.n);
             if (found.chunks.opened) {

@@ -7,6 +7,7 @@
  *   pieces  8 bits for each basicblock: its live pieces; add, relaxed; free: fetch_sub acq_rel
  *   buffer  a ring (core/ring.h), how many it holds and how many more it has room for; both less
  *           what vain attempts have not given back; fetch_sub, add, relaxed
+ *   cut     superblocks that requests were sent to, in turn: a hint; fetch_add, relaxed
  */
 #ifndef WH_ALLOC_XMALLOC_LAYOUT_H
 #define WH_ALLOC_XMALLOC_LAYOUT_H
@@ -40,6 +41,7 @@ typedef struct wh_xmalloc_ref {
     uint32_t *starts;
     uint32_t *live;
     uint32_t *pieces;
+    uint64_t *cut;
     uint32_t least; /* kind of the smallest basicblock */
     uint32_t entries_log2;
 } wh_xmalloc_ref;
@@ -64,7 +66,7 @@ WH_FN_HOST wh_status wh_xmalloc_plan(wh_xmalloc_ref *h, wh_plan *plan, unsigned 
     shape.page_log2 = page_log2;
     shape.own_words = 64 * (uint64_t)wh_page_words(page_log2) + 64 * WH_XMALLOC_BLOCKS / 8;
     shape.own_fixed =
-        WH_XMALLOC_BUFFERS * (sizeof(wh_xmalloc_buffer) / 8) + WH_XMALLOC_BUFFERS * entries / 2;
+        1 + WH_XMALLOC_BUFFERS * (sizeof(wh_xmalloc_buffer) / 8) + WH_XMALLOC_BUFFERS * entries / 2;
     const wh_status s = wh_paged_plan(&h->paged, plan, memory, bytes, shape, &own);
     if (s != WH_OK) {
         return s;
@@ -73,7 +75,8 @@ WH_FN_HOST wh_status wh_xmalloc_plan(wh_xmalloc_ref *h, wh_plan *plan, unsigned 
     h->entries_log2 = wh_ctz64(entries);
     if (memory != NULL) {
         const uint64_t words = (uint64_t)h->paged.table.n * wh_page_words(page_log2);
-        h->buffers = (wh_xmalloc_buffer *)(void *)own;
+        h->cut = own;
+        h->buffers = (wh_xmalloc_buffer *)(void *)(own + 1);
         h->entries = (uint32_t *)(void *)(h->buffers + WH_XMALLOC_BUFFERS);
         h->starts = h->entries + WH_XMALLOC_BUFFERS * entries;
         h->live = h->starts + words;
@@ -91,7 +94,7 @@ static inline uint64_t wh_xmalloc_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_xmalloc_ref, field),
         sizeof(wh_xmalloc_ref),
         WH_F_(paged) WH_F_(buffers) WH_F_(entries) WH_F_(starts) WH_F_(live) WH_F_(pieces)
-        WH_F_(least) WH_F_(entries_log2)
+        WH_F_(cut) WH_F_(least) WH_F_(entries_log2)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_xmalloc_buffer, field),
         sizeof(wh_xmalloc_buffer),
@@ -108,6 +111,9 @@ WH_FN void wh_xmalloc_init(wh_xmalloc_ref h, uint64_t i, uint64_t n) {
     const uint64_t pages = h.paged.table.n;
     const uint64_t words = pages * wh_page_words(h.paged.table.page_log2);
     wh_paged_init(h.paged, i, n);
+    if (i == 0) {
+        wh_store_u64_relaxed(h.cut, 0);
+    }
     for (uint64_t k = i; k < WH_XMALLOC_BUFFERS; k += n) {
         wh_xmalloc_buffer *b = &h.buffers[k];
         wh_store_u64_relaxed(&b->ring.head, 0);

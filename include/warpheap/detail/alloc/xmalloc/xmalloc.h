@@ -77,24 +77,31 @@ WH_FN void wh_xmalloc_first_(wh_xmalloc_ref h, wh_mask mask, wh_paged_request *r
     }
 }
 
-/* Up to n basicblocks of a superblock in the second-level buffer. */
+/* Up to n basicblocks of a superblock; what it has left goes into the second-level buffer. */
+WH_FN wh_page_found wh_xmalloc_of_(wh_xmalloc_ref h, uint32_t page, uint32_t kind, uint32_t n) {
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
+    found.chunks = wh_page_reserve(h.paged.table, page, kind, n);
+    if (found.chunks.n != 0) {
+        found.page = page;
+        if (found.chunks.had + found.chunks.n < wh_page_capacity(h.paged.table.page_log2, kind)) {
+            (void)wh_xmalloc_push_(h, wh_xmalloc_buffer_of_(h, 1, kind), page);
+        }
+    }
+    return found;
+}
+
+/* Up to n basicblocks of a superblock in the second-level buffer, or of one that is cut out of the
+ * heap: each request is sent to another one. */
 WH_FN wh_page_found wh_xmalloc_second_(wh_xmalloc_ref h, uint32_t kind, uint32_t n) {
     const uint32_t buffer = wh_xmalloc_buffer_of_(h, 1, kind);
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
-    for (uint32_t attempt = 0; attempt < WH_XMALLOC_TRIES; attempt++) {
-        const uint32_t page = wh_xmalloc_pop_(h, buffer);
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
+    for (uint32_t attempt = 0; attempt < 2 * WH_XMALLOC_TRIES && found.chunks.n == 0; attempt++) {
+        uint32_t page = attempt < WH_XMALLOC_TRIES ? wh_xmalloc_pop_(h, buffer) : WH_PAGE_NONE;
         if (page == WH_PAGE_NONE) {
-            break;
+            attempt = attempt < WH_XMALLOC_TRIES ? WH_XMALLOC_TRIES : attempt;
+            page = (uint32_t)(wh_fetch_add_u64_relaxed(h.cut, 1) % h.paged.table.n);
         }
-        found.chunks = wh_page_reserve(h.paged.table, page, kind, n);
-        if (found.chunks.n != 0) {
-            found.page = page;
-            if (found.chunks.had + found.chunks.n <
-                wh_page_capacity(h.paged.table.page_log2, kind)) {
-                (void)wh_xmalloc_push_(h, buffer, page);
-            }
-            break;
-        }
+        found = wh_xmalloc_of_(h, page, kind, n);
     }
     return found;
 }
@@ -125,14 +132,15 @@ WH_FN void wh_xmalloc_blocks_(wh_xmalloc_ref h, wh_mask mask, wh_paged_request *
         wh_xmalloc_first_(h, mask, r);
         for (int some = 1; some && wh_any(mask, wh_paged_asks(*r));) {
             const wh_group g = wh_paged_group(mask, *r);
-            wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+            wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
             if (wh_paged_asks(*r) && wh_group_leads(g)) {
                 found = wh_xmalloc_second_(h, r->kind, g.n);
             }
             some = wh_paged_share(h.paged, mask, g, found, r);
         }
         uint32_t opened = WH_PAGE_NONE;
-        (void)wh_paged_rest(h.paged, mask, 0, WH_PAGE_NONE, r, &opened);
+        const uint32_t start = (uint32_t)(wh_load_u64_relaxed(h.cut) % h.paged.table.n);
+        (void)wh_paged_rest(h.paged, mask, 0, start, r, &opened);
         if (opened != WH_PAGE_NONE) { /* a search has made it a superblock of this kind */
             (void)wh_xmalloc_push_(h, wh_xmalloc_buffer_of_(h, 1, asked.kind), opened);
         }
