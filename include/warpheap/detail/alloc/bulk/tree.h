@@ -100,13 +100,13 @@ WH_FN_SLOW void wh_bulk_give_(wh_bulk_ref h, uint32_t level, uint64_t node) {
 #define WH_BULK_AGAIN 2u /* the state has changed */
 #define WH_BULK_OURS 3u  /* it has a unit */
 
-/* Waits until there are units, or a batch is the caller's duty. Its reservation ends, but for
- * FETCH. */
+/* Waits until there are units, and the caller may try for them, or a batch is the caller's duty.
+ * Its reservation ends, but for FETCH. */
 WH_FN uint32_t wh_bulk_wait_(uint64_t *sem, uint32_t wanted, uint32_t batch_log2) {
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         const uint64_t w = wh_load_u64_relaxed(sem);
-        if (wh_bulk_semaphore_count(w) > 0) {
+        if (wh_bulk_semaphore_may_try(w, 0, attempt, (uint32_t)wh_thread_id())) {
             wh_bulk_semaphore_signal(sem, 0, 0, wanted);
             return WH_BULK_AGAIN;
         }

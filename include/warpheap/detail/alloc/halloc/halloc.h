@@ -4,7 +4,7 @@
  * Internal: may change.
  *
  * Memory is slabs, the pages of a table (core/page_table.h): each is free or has blocks of one
- * size. Each size has a head, the slab from which its requests are served: one atomic add for a
+ * size. Each size has heads, slabs from which its requests are served: one atomic add for a
  * group of lanes counts their blocks, and a hash says where in the slab's bitmap each looks for
  * them. A head that fills up is replaced before it is full.
  * docs/SURVEY_ALLOCATORS.md: what differs from the original, and why.
@@ -15,8 +15,8 @@
  *   busy   a slab whose fill passed busy_percent: its head is replaced by who passes it
  *
  * Fields and who writes them (device scope, relaxed)
- *   heads  of a kind of chunk: number of a slab + 1, 0: none; cas, or store. A hint: the slab may
- *          have become another one's
+ *   heads  of a kind of chunk, by multiprocessor: number of a slab + 1, 0: none; cas, or store. A
+ *          hint: the slab may have become another one's
  * Ordering core/page_table.h P1, P2
  * Progress lock-free (core/page_table.h). A replacement looks at no more than LOOK slabs; who finds
  *          nothing searches all of them (alloc/paged.h)
@@ -37,9 +37,12 @@
 
 #ifdef WH_HOSTILE
 #define WH_HALLOC_LEAST 512u /* bytes of a slab in a small heap */
+#define WH_HALLOC_SHARE 4u   /* slabs that a head should have */
 #else
 #define WH_HALLOC_LEAST 4096u
+#define WH_HALLOC_SHARE 64u
 #endif
+#define WH_HALLOC_HEADS_LOG2 4u /* of one size, at most */
 #define WH_HALLOC_MOST (4u << 20)
 #define WH_HALLOC_SLABS 64u      /* slabs that a heap should have */
 #define WH_HALLOC_BUSY 84u       /* percent: thesis, section 2.3.6 */
@@ -50,7 +53,8 @@
 
 typedef struct wh_halloc_ref {
     wh_paged paged;
-    uint64_t *heads; /* by kind */
+    uint64_t *heads; /* by kind, 2^heads_log2 each */
+    uint32_t heads_log2;
     uint32_t busy_percent;
 } wh_halloc_ref;
 
@@ -76,9 +80,15 @@ WH_FN_HOST wh_status wh_halloc_plan(wh_halloc_ref *h, wh_plan *plan, unsigned ch
     wh_paged_shape shape;
     shape.page_log2 = wh_ctz64(slab);
     shape.own_words = 0;
-    shape.own_fixed = WH_PAGE_RUN;
+    shape.own_fixed = (uint64_t)WH_PAGE_RUN << WH_HALLOC_HEADS_LOG2;
     h->busy_percent = o->busy_percent != 0 ? (uint32_t)o->busy_percent : WH_HALLOC_BUSY;
-    return wh_paged_plan(&h->paged, plan, memory, bytes, shape, &h->heads);
+    const wh_status s = wh_paged_plan(&h->paged, plan, memory, bytes, shape, &h->heads);
+    h->heads_log2 = 0;
+    while (h->heads_log2 < WH_HALLOC_HEADS_LOG2 &&
+           h->paged.table.n >> h->heads_log2 >= 2 * WH_HALLOC_SHARE) {
+        h->heads_log2++;
+    }
+    return s;
 }
 
 /* What code of this family must agree on with the code that laid the heap out. Host only. */
@@ -89,9 +99,9 @@ static inline uint64_t wh_halloc_layout(void) {
         WH_PAGED_LAYOUT,
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_halloc_ref, field),
         sizeof(wh_halloc_ref),
-        WH_F_(paged) WH_F_(heads) WH_F_(busy_percent)
+        WH_F_(paged) WH_F_(heads) WH_F_(heads_log2) WH_F_(busy_percent)
 #undef WH_F_
-        WH_HALLOC_LEAST, WH_HALLOC_MOST, WH_HALLOC_SLABS,
+        WH_HALLOC_LEAST, WH_HALLOC_MOST, WH_HALLOC_SLABS, WH_HALLOC_HEADS_LOG2,
     };
     return wh_layout_hash("halloc", parts, sizeof parts / sizeof *parts);
 }
@@ -100,32 +110,44 @@ static inline uint64_t wh_halloc_layout(void) {
 
 WH_FN void wh_halloc_init(wh_halloc_ref h, uint64_t i, uint64_t n) {
     wh_paged_init(h.paged, i, n);
-    for (uint64_t k = i; k < WH_PAGE_RUN; k += n) {
+    for (uint64_t k = i; k < (uint64_t)WH_PAGE_RUN << WH_HALLOC_HEADS_LOG2; k += n) {
         wh_store_u64_relaxed(&h.heads[k], 0);
     }
 }
 
 /* --- malloc ----------------------------------------------------------------------------------- */
 
-/* A slab that may become the head of a kind in place of the one before: one of this kind that is
- * not too full, else a free one; NONE: none was seen. The first one behind it, so that who looks
- * at the same time finds the same. */
-WH_FN uint32_t wh_halloc_choose_(wh_halloc_ref h, uint32_t kind, uint32_t before) {
+WH_FN uint64_t *wh_halloc_head_(wh_halloc_ref h, uint32_t kind, uint32_t number) {
+    return &h.heads[((uint64_t)kind << h.heads_log2) + number];
+}
+
+/* A slab that may become a head of a kind in place of the one before: one of this kind that is not
+ * too full, else a free one; NONE: none was seen. Each head has slabs of its own, those with its
+ * number modulo the number of heads; the first ones behind the one before, so that who looks at the
+ * same time finds the same. */
+WH_FN uint32_t wh_halloc_choose_(wh_halloc_ref h, uint32_t kind, uint32_t number, uint32_t before) {
     const wh_page_table t = h.paged.table;
-    const uint64_t capacity = wh_page_capacity(t.page_log2, kind);
-    const uint32_t look = t.n < WH_HALLOC_LOOK ? t.n : WH_HALLOC_LOOK;
-    uint32_t slab = before != WH_PAGE_NONE ? before : wh_spread32(kind) % t.n;
-    uint32_t free = WH_PAGE_NONE;
-    for (uint32_t k = 0; k < look; k++) {
-        slab = slab + 1 < t.n ? slab + 1 : 0;
-        const uint64_t entry = wh_load_u64_relaxed(&t.entries[slab]);
-        const uint32_t is = wh_page_kind(entry);
-        if (is == kind && 100 * (uint64_t)wh_page_count(entry) <= WH_HALLOC_REUSE * capacity) {
-            return slab;
+    const uint64_t most = (uint64_t)wh_page_capacity(t.page_log2, kind) * WH_HALLOC_REUSE / 100;
+    const uint32_t slabs = (t.n - number - 1) >> h.heads_log2; /* of its own, less one */
+    uint32_t at = before != WH_PAGE_NONE ? before >> h.heads_log2
+                                         : (uint32_t)((uint64_t)wh_spread32(kind) * slabs >> 32);
+    for (uint32_t k = 0; k < WH_HALLOC_LOOK && k <= slabs; k += 8) {
+        uint32_t sparse = WH_PAGE_NONE, free = WH_PAGE_NONE;
+        WH_UNROLL_8
+        for (uint32_t i = 0; i < 8; i++) { /* the loads do not wait for each other */
+            at = at < slabs ? at + 1 : 0;
+            const uint32_t slab = (at << h.heads_log2) + number;
+            const uint64_t entry = wh_load_u64_relaxed(&t.entries[slab]);
+            const uint32_t is = wh_page_kind(entry);
+            sparse = sparse == WH_PAGE_NONE && is == kind && wh_page_count(entry) <= most ? slab
+                                                                                          : sparse;
+            free = free == WH_PAGE_NONE && is == WH_PAGE_FREE ? slab : free;
         }
-        free = is == WH_PAGE_FREE && free == WH_PAGE_NONE ? slab : free;
+        if (sparse != WH_PAGE_NONE || free != WH_PAGE_NONE) {
+            return sparse != WH_PAGE_NONE ? sparse : free;
+        }
     }
-    return free;
+    return WH_PAGE_NONE;
 }
 
 /* Where in the bitmap a group of lanes looks first that found `had` blocks on the slab: one to one
@@ -137,26 +159,27 @@ WH_HD uint32_t wh_halloc_hash_(uint32_t capacity, wh_page_reserved got) {
     return (uint32_t)((uint64_t)word * WH_HALLOC_PRIME % words) * 32 + got.had % 32;
 }
 
-/* Up to n blocks of the head's slab, or of one that replaces it. */
+/* Up to n blocks of the slab of the multiprocessor's head, or of one that replaces it. */
 WH_FN wh_page_found wh_halloc_probe_(wh_halloc_ref h, uint32_t kind, uint32_t n) {
     const wh_page_table t = h.paged.table;
     const uint32_t capacity = wh_page_capacity(t.page_log2, kind);
     const uint32_t busy = (uint32_t)((uint64_t)capacity * h.busy_percent / 100);
+    const uint32_t number = wh_sm_id() & ((1u << h.heads_log2) - 1);
+    uint64_t *at = wh_halloc_head_(h, kind, number);
     wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     for (uint32_t attempt = 0; attempt < WH_HALLOC_TRIES && found.chunks.n == 0; attempt++) {
-        const uint64_t head = wh_load_u64_relaxed(&h.heads[kind]);
+        const uint64_t head = wh_load_u64_relaxed(at);
         const uint32_t slab = head != 0 ? (uint32_t)head - 1 : WH_PAGE_NONE;
         if (slab != WH_PAGE_NONE) {
             found.chunks = wh_page_reserve_add(t, slab, kind, n);
             found.page = found.chunks.n != 0 ? slab : WH_PAGE_NONE;
         }
         const uint32_t had = found.chunks.had, has = had + found.chunks.n;
-        if (has == had || (had < busy && has >= busy)) {
-            if (wh_load_u64_relaxed(&h.heads[kind]) == head) {
-                const uint32_t next = wh_halloc_choose_(h, kind, slab);
-                if (next != WH_PAGE_NONE) {
-                    (void)wh_cas_u64_relaxed(&h.heads[kind], head, (uint64_t)next + 1);
-                }
+        const int fills = found.chunks.n == 0 || (had < busy && has >= busy);
+        if (fills && wh_load_u64_relaxed(at) == head) {
+            const uint32_t next = wh_halloc_choose_(h, kind, number, slab);
+            if (next != WH_PAGE_NONE) {
+                (void)wh_cas_u64_relaxed(at, head, (uint64_t)next + 1);
             }
         }
     }
@@ -178,7 +201,8 @@ WH_FN void *wh_halloc_get_(wh_halloc_ref h, wh_mask mask, size_t n, size_t align
     uint32_t opened = WH_PAGE_NONE;
     void *p = wh_paged_rest(h.paged, mask, n, WH_PAGE_NONE, &r, &opened);
     if (opened != WH_PAGE_NONE) { /* a search has made it a slab of this kind */
-        wh_store_u64_relaxed(&h.heads[kind], (uint64_t)opened + 1);
+        const uint32_t number = opened & ((1u << h.heads_log2) - 1);
+        wh_store_u64_relaxed(wh_halloc_head_(h, kind, number), (uint64_t)opened + 1);
     }
     return p;
 }

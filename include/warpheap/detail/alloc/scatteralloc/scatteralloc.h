@@ -16,11 +16,10 @@
  * Fields and who writes them (device scope, all relaxed: hints, on which speed alone depends)
  *   regions  a bit for each kind of chunk: who found none in all of the region sets it; who frees
  *            one of a full page clears it; who empties a page clears all
- *   used     of a super block: pages that are not free; add
- *   active   number of a super block; cas by who finds it filled
+ *   active   number of a super block; cas by who looked far and found nothing in it
  * Exact    a request that finds nothing there searches all pages (alloc/paged.h, page_table.h X1)
  * Ordering core/page_table.h P1, P2
- * Progress lock-free (core/page_table.h); a walk looks at 64 regions of each of two super
+ * Progress lock-free (core/page_table.h); a walk looks at 16 regions of each of four super
  *          blocks at most
  * Cost     malloc: for a group of lanes with one size a few loads, a load and a cas of the entry;
  *          a fetch_or a lane. free: as in core/page_table.h, and a load where a page was full
@@ -49,13 +48,12 @@
 #endif
 #define WH_SCATTERALLOC_SUPERBLOCKS 4u /* that a heap should have */
 #define WH_SCATTERALLOC_LOOK 8u        /* pages that are looked at together */
-#define WH_SCATTERALLOC_TRIES 2u       /* super blocks that a request looks into */
-#define WH_SCATTERALLOC_REGIONS 64u    /* regions of each */
+#define WH_SCATTERALLOC_TRIES 4u       /* super blocks that a request looks into */
+#define WH_SCATTERALLOC_FAR 16u        /* regions of each */
 
 typedef struct wh_scatteralloc_ref {
     wh_paged paged;
     uint64_t *active;
-    uint64_t *used;
     uint64_t *regions;
     uint32_t region_log2;     /* pages of a region */
     uint32_t superblock_log2; /* pages of a super block */
@@ -88,11 +86,11 @@ WH_FN_HOST wh_status wh_scatteralloc_plan(wh_scatteralloc_ref *h, wh_plan *plan,
         !wh_is_pow2(page) || !wh_is_pow2(region) || !wh_is_pow2(pages)) {
         return WH_BAD_ARGUMENT;
     }
-    /* For 64 pages: as many words of regions as they have, and of super blocks; `active`. */
+    /* For 64 pages: as many words as they have regions; `active`. */
     wh_paged_shape shape;
     uint64_t *own = NULL;
     shape.page_log2 = wh_ctz64(page);
-    shape.own_words = 64 / region + (pages < 64 ? 64 / pages : 1);
+    shape.own_words = 64 / region;
     shape.own_fixed = 1;
     const wh_status s = wh_paged_plan(&h->paged, plan, memory, bytes, shape, &own);
     if (s != WH_OK) {
@@ -103,8 +101,7 @@ WH_FN_HOST wh_status wh_scatteralloc_plan(wh_scatteralloc_ref *h, wh_plan *plan,
     h->superblocks = (uint32_t)((h->paged.table.n - 1) >> h->superblock_log2) + 1;
     if (memory != NULL) {
         h->active = own;
-        h->used = own + 1;
-        h->regions = h->used + h->superblocks;
+        h->regions = own + 1;
     }
     return WH_OK;
 }
@@ -117,7 +114,7 @@ static inline uint64_t wh_scatteralloc_layout(void) {
         WH_PAGED_LAYOUT,
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_scatteralloc_ref, field),
         sizeof(wh_scatteralloc_ref),
-        WH_F_(paged) WH_F_(active) WH_F_(used) WH_F_(regions) WH_F_(region_log2)
+        WH_F_(paged) WH_F_(active) WH_F_(regions) WH_F_(region_log2)
         WH_F_(superblock_log2) WH_F_(superblocks)
 #undef WH_F_
         WH_SCATTERALLOC_PAGE, WH_SCATTERALLOC_REGION, WH_SCATTERALLOC_SUPERBLOCK,
@@ -133,52 +130,9 @@ WH_FN void wh_scatteralloc_init(wh_scatteralloc_ref h, uint64_t i, uint64_t n) {
     if (i == 0) {
         wh_store_u64_relaxed(h.active, 0);
     }
-    for (uint64_t k = i; k < h.superblocks; k += n) {
-        wh_store_u64_relaxed(&h.used[k], 0);
-    }
     for (uint64_t k = i; k < regions; k += n) {
         wh_store_u64_relaxed(&h.regions[k], 0);
     }
-}
-
-/* --- hints ------------------------------------------------------------------------------------ */
-
-/* Pages that a super block has: the last one may have fewer. */
-WH_FN uint32_t wh_scatteralloc_pages_(wh_scatteralloc_ref h, uint32_t superblock) {
-    const uint32_t first = superblock << h.superblock_log2;
-    const uint32_t all = 1u << h.superblock_log2, left = h.paged.table.n - first;
-    return left < all ? left : all;
-}
-
-/* Pages [first, first + n) have become free (sign -1), or are so no more. */
-WH_FN void wh_scatteralloc_count_(wh_scatteralloc_ref h, uint32_t first, uint32_t n, int sign) {
-    const uint32_t end = first + n;
-    while (first < end) {
-        const uint32_t superblock = first >> h.superblock_log2;
-        const uint32_t next = (superblock + 1) << h.superblock_log2;
-        const uint32_t some = (next < end ? next : end) - first;
-        wh_add_u64_relaxed(&h.used[superblock], (uint64_t)((int64_t)some * sign));
-        first += some;
-    }
-}
-
-/* Seven eighths of its pages are in use. */
-WH_FN int wh_scatteralloc_is_filled_(wh_scatteralloc_ref h, uint32_t superblock) {
-    const uint64_t pages = wh_scatteralloc_pages_(h, superblock);
-    return 8 * wh_load_u64_relaxed(&h.used[superblock]) >= 7 * pages;
-}
-
-/* The next super block that is not filled, and makes it the active one; the same: there is none. */
-WH_FN uint32_t wh_scatteralloc_next_(wh_scatteralloc_ref h, uint32_t superblock) {
-    uint32_t next = superblock;
-    for (uint32_t k = 1; k < h.superblocks; k++) {
-        next = next + 1 < h.superblocks ? next + 1 : 0;
-        if (!wh_scatteralloc_is_filled_(h, next)) {
-            (void)wh_cas_u64_relaxed(h.active, superblock, next);
-            return next;
-        }
-    }
-    return superblock;
 }
 
 /* --- malloc ----------------------------------------------------------------------------------- */
@@ -233,33 +187,30 @@ WH_FN wh_page_found wh_scatteralloc_in_region_(wh_scatteralloc_ref h, uint32_t r
     return found;
 }
 
-/* Up to n chunks on a page of the active super block, or of the next one. */
+/* Up to n chunks on a page of the active super block. Where a request must look far the super block
+ * is filled, and the next one becomes the active one. */
 WH_FN wh_page_found wh_scatteralloc_probe_(wh_scatteralloc_ref h, uint32_t kind, uint32_t n) {
     wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     uint32_t superblock = (uint32_t)wh_load_u64_relaxed(h.active);
-    if (wh_scatteralloc_is_filled_(h, superblock)) {
-        superblock = wh_scatteralloc_next_(h, superblock);
-    }
     for (uint32_t attempt = 0; attempt < WH_SCATTERALLOC_TRIES; attempt++) {
-        const uint32_t pages = wh_scatteralloc_pages_(h, superblock);
+        const uint32_t first = superblock << h.superblock_log2;
+        const uint32_t all = 1u << h.superblock_log2, left = h.paged.table.n - first;
+        const uint32_t pages = left < all ? left : all;
         const uint32_t regions = ((pages - 1) >> h.region_log2) + 1;
-        const uint32_t most = regions < WH_SCATTERALLOC_REGIONS ? regions : WH_SCATTERALLOC_REGIONS;
+        const uint32_t most = regions < WH_SCATTERALLOC_FAR ? regions : WH_SCATTERALLOC_FAR;
         const uint32_t start = wh_scatteralloc_hash_(h, kind, pages);
-        const uint32_t base = superblock << (h.superblock_log2 - h.region_log2);
         uint32_t from = start & ((1u << h.region_log2) - 1);
         uint32_t region = start >> h.region_log2;
         for (uint32_t k = 0; k <= most; k++) { /* the first of all twice: what lies before start */
-            found = wh_scatteralloc_in_region_(h, base + region, from, kind, n);
+            found = wh_scatteralloc_in_region_(h, (first >> h.region_log2) + region, from, kind, n);
             if (found.page != WH_PAGE_NONE) {
                 return found;
             }
             from = 0;
             region = region + 1 < regions ? region + 1 : 0;
         }
-        const uint32_t next = wh_scatteralloc_next_(h, superblock);
-        if (next == superblock) {
-            break;
-        }
+        const uint32_t next = superblock + 1 < h.superblocks ? superblock + 1 : 0;
+        (void)wh_cas_u64_relaxed(h.active, superblock, next);
         superblock = next;
     }
     return found;
@@ -273,28 +224,17 @@ WH_FN void *wh_scatteralloc_get_(wh_scatteralloc_ref h, wh_mask mask, size_t n, 
         wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
         if (wh_paged_asks(r) && wh_group_leads(g)) {
             found = wh_scatteralloc_probe_(h, r.kind, g.n);
-            if (found.chunks.opened) {
-                wh_scatteralloc_count_(h, found.page, 1, 1);
-            }
         }
         some = wh_paged_share(h.paged, mask, g, found, &r);
     }
     uint32_t opened = WH_PAGE_NONE;
-    const int late = r.kind != WH_PAGE_FREE;
-    const uint32_t start = (uint32_t)wh_load_u64_relaxed(h.active) << h.superblock_log2;
+    const int late = wh_paged_asks(r);
+    const uint32_t start = late ? wh_scatteralloc_hash_(h, kind, h.paged.table.n) : WH_PAGE_NONE;
     void *p = wh_paged_rest(h.paged, mask, n, start, &r, &opened);
     if (late && p != NULL) {
-        const uint32_t page = (uint32_t)((uint64_t)((unsigned char *)p - h.paged.table.base) >>
-                                         h.paged.table.page_log2);
-        if (kind == WH_PAGE_RUN) {
-            wh_scatteralloc_count_(h, page, r.need, 1);
-        } else {
-            (void)wh_fetch_and_u64_relaxed(&h.regions[page >> h.region_log2],
-                                           ~((uint64_t)1 << kind));
-        }
-        if (opened != WH_PAGE_NONE) {
-            wh_scatteralloc_count_(h, opened, 1, 1);
-        }
+        const uint64_t at = (uint64_t)((unsigned char *)p - h.paged.table.base);
+        (void)wh_fetch_and_u64_relaxed(&h.regions[at >> h.paged.table.page_log2 >> h.region_log2],
+                                       ~((uint64_t)1 << kind));
     }
     return p;
 }
@@ -325,7 +265,6 @@ WH_FN void wh_scatteralloc_free(wh_scatteralloc_ref h, wh_mask mask, void *p) {
     }
     const uint32_t pages = f.kind == WH_PAGE_RUN ? f.n : 1;
     const uint32_t last = (f.page + pages - 1) >> h.region_log2;
-    wh_scatteralloc_count_(h, f.page, pages, -1);
     for (uint32_t k = f.page >> h.region_log2; k <= last; k++) {
         if (wh_load_u64_relaxed(&h.regions[k]) != 0) {
             wh_store_u64_relaxed(&h.regions[k], 0);
@@ -349,17 +288,6 @@ WH_FN void wh_scatteralloc_stats(wh_scatteralloc_ref h, uint64_t i, uint64_t n, 
 
 WH_FN void wh_scatteralloc_check(wh_scatteralloc_ref h, uint64_t i, uint64_t n, wh_report *r) {
     wh_paged_check(h.paged, i, n, r);
-    for (uint64_t k = i; k < h.superblocks; k += n) { /* `used` is exact when quiet */
-        const uint32_t first = (uint32_t)k << h.superblock_log2;
-        const uint32_t pages = wh_scatteralloc_pages_(h, (uint32_t)k);
-        uint64_t used = 0;
-        for (uint32_t page = first; page < first + pages; page++) {
-            used += wh_paged_kind_(h.paged, page) != WH_PAGE_FREE;
-        }
-        if (used != wh_load_u64_relaxed(&h.used[k])) {
-            wh_report_error(r, 3, k);
-        }
-    }
 }
 
 WH_FN void wh_scatteralloc_walk(wh_scatteralloc_ref h, uint64_t i, uint64_t n, wh_walk_sink *sink) {
