@@ -121,6 +121,13 @@ WH_FN wh_kma_got wh_kma_get_(wh_kma_ref h, uint32_t c, uint32_t n) {
     const uint32_t hash = wh_kma_hash_(), all = wh_kma_blocks_(h, c);
     uint32_t *at = wh_kma_entry_(h, c, hash);
     wh_kma_got g;
+    if (n >= all) { /* a superblock of its own: no other request has to know of it */
+        g.superblock = wh_kma_fetch_(h, c, all);
+        g.n = all;
+        if (g.superblock != WH_KMA_NONE) {
+            return g;
+        }
+    }
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         const uint32_t entry = wh_load_u32_relaxed(at);
