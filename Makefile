@@ -20,8 +20,8 @@
 #   make mutants      breaks the library in the ways of tests/mutants/list.toml, one at a time, and
 #                     says which tests notice: an hour or more; goes on where it was ended
 #   make cuda-kinds   compiles device code for sm_90 (needs nvcc, no GPU): the library's and
-#                     the stress test's of an allocator of each kind, everything of gallatin, nearly
-#                     all of tessera. Looks for what the compiler got wrong there
+#                     the stress test's of an allocator of each kind, everything of gallatin.
+#                     Looks for what the compiler got wrong there
 #                     (tools/sass_votes.py; with pip's disassembler)
 #   make cuda         everything of an allocator of each kind, and the whole program for sm_90;
 #                     the benchmark of them must fit sm_75, too
@@ -40,12 +40,10 @@ EXPLORE_SECONDS ?= 600
 FUZZ_SECONDS ?= 20
 SANITIZERS := hostile tsan
 NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-# Allocators of each kind, and those of which more than the library and the stress test is compiled.
-KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc
-TWO_KINDS := tessera gallatin
-OTHER_PARTS := wh_bench_kernels wh_workload_kernels
-# Of tessera these take one to two minutes each, of gallatin seconds.
-LONG_PARTS := wh_bench_plain_gallatin_cuda conform_kernels_gallatin_cuda
+# Allocators of each kind; of these the library and the stress test is compiled.
+KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc halloc
+# Other parts: of gallatin, which takes seconds; of tessera they take minutes, in `make cuda`.
+OTHER_PARTS := wh_bench_kernels wh_workload_kernels wh_bench_plain conform_kernels
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
@@ -135,7 +133,7 @@ cuda-kinds:
 	cmake --build build-cuda --parallel $(JOBS) --target \
 	    atomics_probe floor_probe lanes_probe wh_cuda_objects warpheap_fatbins gpu_linked \
 	    $(foreach part,wh_library_objects stress_kernels,$(KINDS:%=$(part)_%_cuda)) \
-	    $(foreach part,$(OTHER_PARTS),$(TWO_KINDS:%=$(part)_%_cuda)) $(LONG_PARTS)
+	    $(OTHER_PARTS:%=%_gallatin_cuda)
 	@[ -d build-cuda/sass ] || python3 -m pip install --quiet --disable-pip-version-check \
 	    --root-user-action ignore --target build-cuda/sass \
 	    nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm || true
