@@ -206,7 +206,7 @@
       "Vinkler and Havran 2015, section 5.4", WH_CAPS_CIRCULAR, WH_ALIGN_1M, UINT64_MAX) \
     X(scatteralloc, "scatteralloc", "pages of one size each, found by a hash of size and SM", \
       "Steinberger et al., InPar 2012", WH_CAPS_PAGED, WH_ALIGN_1M, UINT64_MAX) \
-    X(halloc, "halloc", "slabs of one size each, one head a size, a bitmap found by a hash", \
+    X(halloc, "halloc", "slabs of one size each, heads by SM, a bitmap found by a hash", \
       "Adinets and Pleiter, GTC 2014", WH_CAPS_HALLOC, WH_ALIGN_1M, UINT64_MAX) \
     X(xmalloc, "xmalloc", "one basicblock for a warp, two levels of FIFO buffers", \
       "Huang et al., CIT 2010", WH_CAPS_HALLOC, WH_ALIGN_1M, UINT64_MAX) \
