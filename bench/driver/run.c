@@ -319,6 +319,8 @@ static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
         b->kernels = wh_bench_kernels_find(b->alloc->name, b->info->target);
         b->ledger_kernels = wh_bench_ledger_find(b->alloc->name, b->info->target);
         b->heaps_kernels = *wh_bench_heaps_find(b->alloc->name, b->info->target);
+        b->survey_kernels = wh_bench_survey_find(b->alloc->name, b->info->target);
+        b->memory_kernels = wh_bench_memory_find(b->info->target);
         if (b->options->plain) {
             use_plain(b);
         }
