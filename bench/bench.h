@@ -50,6 +50,7 @@ typedef struct wh_bench_options {
     wh_bench_check check;
     FILE *table;    /* receives the table; NULL: none */
     FILE *progress; /* a terminal that shows what runs; NULL: none */
+    FILE *stream;   /* receives each row at once, as a line of JSON; NULL: none */
 } wh_bench_options;
 
 /* Also the exit status of the program. */
@@ -61,6 +62,10 @@ typedef enum wh_bench_outcome {
 
 /* Runs the benchmark. error receives one line unless the outcome is OK. */
 wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size_t error_size);
+
+/* Writes one line of JSON to options->stream: the header of a run with these options, and `allocs`,
+ * the names of those that would be measured. Opens the device. */
+wh_bench_outcome wh_bench_about(const wh_bench_options *options, char *error, size_t error_size);
 
 /* What the compiler made of small kernels with a malloc and a free, for each allocator:
  * registers and local memory, as the CUDA driver tells. Reads device, allocs, json and

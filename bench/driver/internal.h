@@ -546,8 +546,13 @@ void whi_bench_progress_end(whi_bench *b);
  * with them. Returns 0, or -1 if the file could not be written. */
 int whi_bench_write_json(whi_bench *b, const char *error);
 
+/* The header of a run as whi_bench_write_json writes it, to be released by the caller; *failed is
+ * set if there was no memory. */
+json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed);
+
 /* The form of every file of results: one object a line, first the header of the run, then its
  * rows. Not 0 if the file could not be written. */
+int whi_bench_write_line(const json_t *object, FILE *file);
 int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows);
 
 /* What the header of every file of results says of the run. Not 0 if there is no memory. */

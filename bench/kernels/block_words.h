@@ -4,10 +4,11 @@
 #define WHI_BENCH_BLOCK_WORDS_H
 
 #include "bench/kernels/request_size.h"
+#include "warpheap/core/hash.h"
 
 /* Word k of block i. */
 WH_FN uint32_t word_of(uint64_t seed, uint64_t i, uint32_t k) {
-    return (uint32_t)(seed + i) * 2654435761u + k;
+    return wh_spread32((uint32_t)(seed + i)) + k;
 }
 
 WH_FN void write_words(uint32_t *p, uint64_t seed, uint64_t i, uint64_t size) {
