@@ -404,6 +404,7 @@ int cli_suite(const suite_request *r) {
         run_all(&s);
         status = summary(&s);
     } else if (suite_is_stopped()) {
+        (void)cli_complain("stopped before the first cell");
         status = 1;
     } else {
         (void)cli_complain("%s", s.error);
