@@ -34,8 +34,8 @@ typedef struct wh_bench_options {
     size_t n_threads;
     uint64_t heap_bytes;
     uint32_t reps;   /* at most WH_BENCH_MAX_REPS */
-    uint32_t rounds; /* server, slabhash, graph-memory, graph-expand; steps of cells; at most
-                        WH_BENCH_MAX_REPS */
+    uint32_t rounds; /* repeat, server, slabhash, graph-memory, graph-expand; steps of cells; at
+                        most WH_BENCH_MAX_REPS */
     int plain;       /* timed kernels without launch bounds */
     double limit;    /* seconds that a series of repetitions may take; a case: a multiple */
     const wh_any_options *options; /* of heaps: one a family, all measured */

@@ -49,7 +49,8 @@ static const struct argp_option options[] = {
      2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
     {"rounds", OPT_ROUNDS, "N", 0,
-     "rounds of server, slabhash, graph-memory and graph-expand, steps of cells, instead of each "
+     "rounds of repeat, server, slabhash, graph-memory and graph-expand, steps of cells, instead "
+     "of each "
      "case's own",
      2},
     {"plain", OPT_PLAIN, NULL, 0,

@@ -343,6 +343,10 @@ static int run_pair(suite_run *s, const pair *p) {
 static void run_all(suite_run *s) {
     int go = 1;
     s->start = suite_seconds();
+    if (s->on_gpu) {
+        (void)fprintf(stderr, "%s: %zu cells, about %.0f s by the table\n", s->r->suite->name, s->n,
+                      s->weight);
+    }
     for (size_t i = 0; i < s->n && go; i++) {
         char text[128];
         if (i > 0 && strcmp(s->pairs[i].alloc, s->pairs[i - 1].alloc) != 0) {

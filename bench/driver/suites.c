@@ -66,9 +66,9 @@ static const wh_bench_cell gallatin[] = {
     {"repeat", "repeat", "--sizes " POWERS_16 " --threads 1000000 --rounds 100", "", 2},
     {"utilization", "utilization", "--sizes " POWERS_4 " --threads 100000 --heap 2G", "", 2},
     {"graph", "graph", "", "", 1},
-    {"graph-sets", "graph-sets", "", "", 4},
-    {"graph-init", "graph-init", "", "", 2},
-    {"graph-expand", "graph-expand", "", "", 4},
+    {"graph-sets", "graph-sets", "--kinds lattice", "--kinds lattice", 4},
+    {"graph-init", "graph-init", "--kinds lattice", "--kinds lattice", 2},
+    {"graph-expand", "graph-expand", "--kinds lattice", "--kinds lattice", 4},
 };
 
 static const wh_bench_cell regeff[] = {
