@@ -10,7 +10,7 @@ typedef struct wh_bench_cell {
     const char *name; /* one of a kind in its suite */
     const char *case_name;
     const char *gpu, *sim; /* further options, with a space between them; NULL: not run there */
-    double seconds;        /* about what an allocator takes on a GPU; what parts are cut by */
+    double seconds;        /* about what an allocator takes on a GPU, for the time that is left */
 } wh_bench_cell;
 
 typedef struct wh_bench_suite {

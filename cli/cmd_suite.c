@@ -205,35 +205,25 @@ static void add_pair(suite_run *s, pair p) {
     s->weight += weight_of(&p);
 }
 
-/* All pairs, allocator by allocator; part K of N has those whose middle, in seconds, is there. */
+/* Allocator by allocator. Parts get what lies on diagonals, so that each has as many cells of a
+ * slow allocator, and as many allocators of a slow cell. */
 static int plan(suite_run *s) {
     const suite_request *r = s->r;
     const json_t *allocs = json_object_get(s->about, "allocs");
-    const size_t n = json_array_size(allocs) * r->suite->n_cells;
-    double all = 0, before = 0;
+    const size_t columns = r->suite->n_cells;
+    const size_t n = json_array_size(allocs) * columns;
     s->pairs = calloc(n != 0 ? n : 1, sizeof *s->pairs);
     if (s->pairs == NULL) {
         (void)snprintf(s->error, sizeof s->error, "out of memory");
         return 0;
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < n; i++) {
-            const pair p = {json_string_value(json_array_get(allocs, i / r->suite->n_cells)),
-                            &r->suite->cells[i % r->suite->n_cells]};
-            if (!is_in(r->cases, p.cell->case_name) ||
-                (s->on_gpu ? p.cell->gpu : p.cell->sim) == NULL) {
-                continue;
-            }
-            const double share = (before + weight_of(&p) / 2) / all;
-            const uint32_t part = pass == 0 || r->parts == 0 ? 0 : (uint32_t)(share * r->parts) + 1;
-            if (pass == 0) {
-                all += weight_of(&p);
-            } else {
-                before += weight_of(&p);
-                if (part == r->part) {
-                    add_pair(s, p);
-                }
-            }
+    for (size_t i = 0; i < n; i++) {
+        const pair p = {json_string_value(json_array_get(allocs, i / columns)),
+                        &r->suite->cells[i % columns]};
+        const size_t diagonal = i / columns + i % columns;
+        if (is_in(r->cases, p.cell->case_name) && (s->on_gpu ? p.cell->gpu : p.cell->sim) != NULL &&
+            (r->parts == 0 || diagonal % r->parts == r->part - 1)) {
+            add_pair(s, p);
         }
     }
     return 1;

@@ -88,8 +88,8 @@ static const wh_bench_cell random_walks[] = {
 
 static const wh_bench_suite suites[] = {
     {"quick", "a little of everything", "--reps 3 --limit 0.1", "--reps 1", 20, 60, CELLS(quick)},
-    {"survey", "Winter's survey, and what it lacks", "", "", 60, 300, CELLS(survey)},
-    {"gallatin", "the tests of the Gallatin paper", "", "", 60, 300, CELLS(gallatin)},
+    {"survey", "Winter's survey, and what it lacks", "--limit 1", "", 60, 300, CELLS(survey)},
+    {"gallatin", "the tests of the Gallatin paper", "--limit 2", "", 60, 300, CELLS(gallatin)},
     {"regeff", "the tests of the circular lists", "", "", 120, 300, CELLS(regeff)},
     {"random", "the tests of the random walks", "", "", 120, 300, CELLS(random_walks)},
 };
