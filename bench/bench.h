@@ -50,6 +50,7 @@ typedef struct wh_bench_options {
     wh_bench_check check;
     FILE *table;    /* receives the table; NULL: none */
     FILE *progress; /* a terminal that shows what runs; NULL: none */
+    int awake;      /* the device has worked until now, so it need not be woken */
     FILE *stream;   /* receives each row at once, as a line of JSON; NULL: none */
 } wh_bench_options;
 

@@ -454,6 +454,7 @@ static const struct argp argp = {
 
 /* A line of options for the child of a suite. */
 static wh_bench_outcome answer(int argc, char **argv, char *error, size_t size) {
+    static int has_run;
     wh_bench_outcome outcome = WH_BENCH_USAGE;
     request r;
     memset(&r, 0, sizeof r);
@@ -462,6 +463,8 @@ static wh_bench_outcome answer(int argc, char **argv, char *error, size_t size) 
     } else {
         fill_options(&r);
         r.bench.stream = stdout;
+        r.bench.awake = has_run; /* the next cell follows at once */
+        has_run |= !r.about;
         outcome =
             r.about ? wh_bench_about(&r.bench, error, size) : wh_bench_run(&r.bench, error, size);
     }

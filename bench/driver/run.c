@@ -411,6 +411,7 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
         return WH_BENCH_FAILED;
     }
     b->options = options;
+    b->awake = options->awake;
     b->seed = options->seed;
     if (open_device(b, error, error_size)) {
         if (plan_allocs(b, &p, error, error_size) && check_options(b, &p, error, error_size) &&
