@@ -34,8 +34,8 @@ typedef struct wh_bench_options {
     size_t n_threads;
     uint64_t heap_bytes;
     uint32_t reps;   /* at most WH_BENCH_MAX_REPS */
-    uint32_t rounds; /* server, slabhash, graph-memory, graph-expand; steps of cells; at most
-                        WH_BENCH_MAX_REPS */
+    uint32_t rounds; /* repeat, server, slabhash, graph-memory, graph-expand; steps of cells; at
+                        most WH_BENCH_MAX_REPS */
     int plain;       /* timed kernels without launch bounds */
     double limit;    /* seconds that a series of repetitions may take; a case: a multiple */
     const wh_any_options *options; /* of heaps: one a family, all measured */
@@ -50,6 +50,8 @@ typedef struct wh_bench_options {
     wh_bench_check check;
     FILE *table;    /* receives the table; NULL: none */
     FILE *progress; /* a terminal that shows what runs; NULL: none */
+    int awake;      /* the device has worked until now, so it need not be woken */
+    FILE *stream;   /* receives each row at once, as a line of JSON; NULL: none */
 } wh_bench_options;
 
 /* Also the exit status of the program. */
@@ -61,6 +63,10 @@ typedef enum wh_bench_outcome {
 
 /* Runs the benchmark. error receives one line unless the outcome is OK. */
 wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size_t error_size);
+
+/* Writes one line of JSON to options->stream: the header of a run with these options, and `allocs`,
+ * the names of those that would be measured. Opens the device. */
+wh_bench_outcome wh_bench_about(const wh_bench_options *options, char *error, size_t error_size);
 
 /* What the compiler made of small kernels with a malloc and a free, for each allocator:
  * registers and local memory, as the CUDA driver tells. Reads device, allocs, json and

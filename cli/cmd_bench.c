@@ -1,4 +1,4 @@
-/* cmd_bench.c: `warpheap bench`: options to wh_bench_options, and --list. */
+/* cmd_bench.c: `warpheap bench`: options to wh_bench_options, or to a suite_request, and --list. */
 #define _DEFAULT_SOURCE /* argp with a strict C standard */
 
 #include <argp.h>
@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "cli/bench_serve.h"
 #include "cli/cli.h"
+#include "cli/suite.h"
 #include "warpheap/heap.h"
 
 enum {
@@ -21,7 +23,13 @@ enum {
     OPT_SEED,
     OPT_OPTION,
     OPT_ROUNDS,
-    OPT_PLAIN
+    OPT_PLAIN,
+    OPT_SUITE,
+    OPT_RESUME,
+    OPT_PART,
+    OPT_CELL_LIMIT,
+    OPT_SERVE,
+    OPT_ABOUT
 };
 
 static const struct argp_option options[] = {
@@ -41,7 +49,8 @@ static const struct argp_option options[] = {
      2},
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and at most 3 on the simulated device", 2},
     {"rounds", OPT_ROUNDS, "N", 0,
-     "rounds of server, slabhash, graph-memory and graph-expand, steps of cells, instead of each "
+     "rounds of repeat, server, slabhash, graph-memory and graph-expand, steps of cells, instead "
+     "of each "
      "case's own",
      2},
     {"plain", OPT_PLAIN, NULL, 0,
@@ -73,8 +82,20 @@ static const struct argp_option options[] = {
      "write the results to FILE: the header of the run, then "
      "its rows, one JSON object a line",
      4},
-    {"list", OPT_LIST, "WHAT", OPTION_ARG_OPTIONAL, "list allocs (default) or cases, one a line",
-     4},
+    {"list", OPT_LIST, "WHAT", OPTION_ARG_OPTIONAL,
+     "list allocs (default), cases or suites, one a line; with --suite its cells", 4},
+    {"suite", OPT_SUITE, "NAME", 0,
+     "run a suite, each cell of it (a case with its parameters) in a child process; takes "
+     "--device, "
+     "--alloc, --case, --seed, --json and the following",
+     5},
+    {"resume", OPT_RESUME, "FILE", 0, "as --json, but keep what FILE has, and run the rest", 5},
+    {"part", OPT_PART, "K/N", 0, "run the K-th of N parts of the suite, which take about as long",
+     5},
+    {"cell-limit", OPT_CELL_LIMIT, "SECONDS", 0,
+     "kill what has not ended after so long, and go on with the next cell", 5},
+    {"serve", OPT_SERVE, NULL, OPTION_HIDDEN, "", 6},
+    {"about", OPT_ABOUT, NULL, OPTION_HIDDEN, "", 6},
     {0},
 };
 
@@ -86,8 +107,12 @@ typedef struct request {
     cli_numbers sizes, threads;
     wh_any_options *options;
     size_t n_options;
-    const char *list; /* "allocs", "cases"; NULL: run */
-    int status;       /* not 0: a complaint was made */
+    const char *list; /* "allocs", "cases", "suites", "" what there is by default; NULL: run */
+    const char *own;  /* --policy, --sizes or the like, the last of them: no suite takes it */
+    suite_request suite;
+    const char *for_suites; /* --resume or the like: what needs one */
+    int serve, about;
+    int status; /* not 0: a complaint was made */
 } request;
 
 static int complain_number(request *r, const char *option, const char *text) {
@@ -109,8 +134,9 @@ static int set_count(request *r, const char *option, const char *text, uint32_t 
 }
 
 static int set_list(request *r, const char *what) {
-    if (strcmp(what, "allocs") != 0 && strcmp(what, "cases") != 0) {
-        r->status = cli_complain("--list: unknown '%s'; known: allocs, cases", what);
+    if (what[0] != '\0' && strcmp(what, "allocs") != 0 && strcmp(what, "cases") != 0 &&
+        strcmp(what, "suites") != 0) {
+        r->status = cli_complain("--list: unknown '%s'; known: allocs, cases, suites", what);
         return EINVAL;
     }
     r->list = what;
@@ -199,9 +225,89 @@ static int add_names(request *r, cli_names *list, const char *option, const char
     return 0;
 }
 
+static int set_suite(request *r, const char *name) {
+    r->suite.suite = suite_find(name);
+    if (r->suite.suite == NULL) {
+        char known[256] = "";
+        for (size_t i = 0; wh_bench_suite_at(i) != NULL; i++) {
+            const size_t used = strlen(known);
+            (void)snprintf(known + used, sizeof known - used, "%s%s", i != 0 ? ", " : "",
+                           wh_bench_suite_at(i)->name);
+        }
+        r->status = cli_complain("--suite: unknown '%s'; known: %s", name, known);
+        return EINVAL;
+    }
+    return 0;
+}
+
+/* "2/5". */
+static int set_part(request *r, const char *text) {
+    const size_t length = strcspn(text, "/");
+    char first[16];
+    uint64_t part = 0, parts = 0;
+    (void)snprintf(first, sizeof first, "%.*s", (int)(length < 15 ? length : 15), text);
+    if (text[length] == '\0' || !cli_parse_number(first, &part) ||
+        !cli_parse_number(text + length + 1, &parts) || part == 0 || part > parts || parts > 1000) {
+        r->status = cli_complain("--part: '%s' is not K/N with K in 1..N", text);
+        return EINVAL;
+    }
+    r->suite.part = (uint32_t)part;
+    r->suite.parts = (uint32_t)parts;
+    return 0;
+}
+
+/* Options that have to do with suites. */
+static error_t parse_suite(request *r, int key, char *arg) {
+    switch (key) {
+    case OPT_SUITE:
+        return set_suite(r, arg);
+    case OPT_RESUME:
+        r->for_suites = "--resume";
+        r->suite.resume = 1;
+        r->suite.path = arg;
+        return 0;
+    case OPT_PART:
+        r->for_suites = "--part";
+        return set_part(r, arg);
+    case OPT_CELL_LIMIT:
+        r->for_suites = "--cell-limit";
+        if (!cli_parse_decimal(arg, &r->suite.limit) || !(r->suite.limit > 0)) {
+            r->status = cli_complain("--cell-limit: '%s' is not a number of seconds above 0", arg);
+            return EINVAL;
+        }
+        return 0;
+    case OPT_SERVE:
+        r->serve = 1;
+        return 0;
+    case OPT_ABOUT:
+        r->about = 1;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Its name if a suite does not take it. */
+static const char *own_name(int key) {
+    static const int taken[] = {'d', 'a', 'c', OPT_SEED, OPT_JSON, OPT_LIST};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        if (taken[i] == key) {
+            return NULL;
+        }
+    }
+    for (size_t i = 0; options[i].name != NULL; i++) {
+        if (options[i].key == key && key != OPT_SUITE && options[i].group < 5) {
+            return options[i].name;
+        }
+    }
+    return NULL;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     request *r = state->input;
     uint64_t v = 0;
+    const char *own = own_name(key);
+    r->own = own != NULL ? own : r->own;
     switch (key) {
     case 'd':
         r->bench.device = arg;
@@ -254,7 +360,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         r->bench.json = arg;
         return 0;
     case OPT_LIST:
-        return set_list(r, arg != NULL ? arg : "allocs");
+        return set_list(r, arg != NULL ? arg : "");
     case ARGP_KEY_ARG:
         if (r->list != NULL) { /* --list cases: an optional value cannot stand apart */
             return set_list(r, arg);
@@ -262,12 +368,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         r->status = cli_complain("bench takes no argument '%s'", arg);
         return EINVAL;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_suite(r, key, arg);
     }
 }
 
-static void show_list(const char *what) {
-    if (strcmp(what, "cases") == 0) {
+static void show_list(const char *what, const wh_bench_suite *suite) {
+    if (what[0] == '\0' && suite != NULL) {
+        suite_list(suite);
+    } else if (strcmp(what, "suites") == 0) {
+        for (size_t i = 0; wh_bench_suite_at(i) != NULL; i++) {
+            (void)puts(wh_bench_suite_at(i)->name);
+        }
+    } else if (strcmp(what, "cases") == 0) {
         for (size_t i = 0; wh_bench_case_name(i) != NULL; i++) {
             (void)puts(wh_bench_case_name(i));
         }
@@ -278,34 +390,37 @@ static void show_list(const char *what) {
     }
 }
 
+#define HELP_ROOM 8192
+
 /* argp appends this to --help. */
 static char *help_filter(int key, const char *text, void *input) {
     (void)input;
     if (key != ARGP_KEY_HELP_POST_DOC) {
         return (char *)text;
     }
-    char *s = malloc(4096);
+    char *s = malloc(HELP_ROOM);
     if (s == NULL) {
         return (char *)text;
     }
-    size_t used = (size_t)snprintf(s, 4096, "Cases:\n");
-    for (size_t i = 0; wh_bench_case_name(i) != NULL && used < 4000; i++) {
-        used += (size_t)snprintf(s + used, 4096 - used, "  %-12s %s\n", wh_bench_case_name(i),
+    size_t used = (size_t)snprintf(s, HELP_ROOM, "Cases:\n");
+    for (size_t i = 0; wh_bench_case_name(i) != NULL && used < HELP_ROOM - 512; i++) {
+        used += (size_t)snprintf(s + used, HELP_ROOM - used, "  %-12s %s\n", wh_bench_case_name(i),
                                  wh_bench_case_text(i));
     }
-    (void)snprintf(s + used, 4096 - used,
+    used += (size_t)snprintf(s + used, HELP_ROOM - used, "\nSuites:\n");
+    for (size_t i = 0; wh_bench_suite_at(i) != NULL && used < HELP_ROOM - 512; i++) {
+        used += (size_t)snprintf(s + used, HELP_ROOM - used, "  %-12s %s\n",
+                                 wh_bench_suite_at(i)->name, wh_bench_suite_at(i)->text);
+    }
+    (void)snprintf(s + used, HELP_ROOM - used,
                    "\nLists are separated by commas; sizes accept K, M and G. Exit status: 0, 1 "
                    "if a block was bad or the run failed, 2 if the request cannot be run.\n");
     return s;
 }
 
-static int run(request *r) {
-    char error[1024];
+/* Lets the options of the benchmark be what was parsed. */
+static void fill_options(request *r) {
     wh_bench_options *o = &r->bench;
-    if (r->list != NULL) {
-        show_list(r->list);
-        return 0;
-    }
     o->allocs = (const char *const *)r->allocs.v;
     o->n_allocs = r->allocs.n;
     o->cases = (const char *const *)r->cases.v;
@@ -320,6 +435,79 @@ static int run(request *r) {
     o->n_threads = r->threads.n;
     o->options = r->options;
     o->n_options = r->n_options;
+}
+
+static void release(request *r) {
+    cli_free_names(&r->allocs);
+    cli_free_names(&r->cases);
+    cli_free_names(&r->kinds);
+    cli_free_names(&r->inputs);
+    cli_free_names(&r->options_set);
+    cli_free_numbers(&r->sizes);
+    cli_free_numbers(&r->threads);
+    free(r->options);
+}
+
+static const struct argp argp = {
+    options, parse,        NULL, "Measures allocators; docs/BENCHMARK.md describes it.\v.",
+    NULL,    &help_filter, NULL};
+
+/* A line of options for the child of a suite. */
+static wh_bench_outcome answer(int argc, char **argv, char *error, size_t size) {
+    static int has_run;
+    wh_bench_outcome outcome = WH_BENCH_USAGE;
+    request r;
+    memset(&r, 0, sizeof r);
+    if (argp_parse(&argp, argc, argv, ARGP_NO_EXIT, NULL, &r) != 0) {
+        (void)snprintf(error, size, "options that cannot be understood");
+    } else {
+        fill_options(&r);
+        r.bench.stream = stdout;
+        r.bench.awake = has_run; /* the next cell follows at once */
+        has_run |= !r.about;
+        outcome =
+            r.about ? wh_bench_about(&r.bench, error, size) : wh_bench_run(&r.bench, error, size);
+    }
+    release(&r);
+    return outcome;
+}
+
+static int run_suite(request *r) {
+    suite_request *s = &r->suite;
+    if (r->own != NULL) {
+        return cli_complain("--%s does not go with --suite: the suite says it", r->own);
+    }
+    if (s->path != NULL && r->bench.json != NULL) {
+        return cli_complain("--json and --resume are two files for the results; give one");
+    }
+    s->path = s->path != NULL ? s->path : r->bench.json;
+    if (s->path == NULL) {
+        return cli_complain("--suite wants a file for the results: --json or --resume FILE");
+    }
+    s->device = r->bench.device;
+    s->seed = r->bench.seed;
+    s->allocs = &r->allocs;
+    s->cases = &r->cases;
+    return cli_suite(s);
+}
+
+static int run(request *r) {
+    char error[1024];
+    wh_bench_options *o = &r->bench;
+    if (r->list != NULL) {
+        show_list(r->list, r->suite.suite);
+        return 0;
+    }
+    if (r->serve) {
+        return cli_bench_serve(answer);
+    }
+    if (r->suite.suite != NULL) {
+        return run_suite(r);
+    }
+    if (r->for_suites != NULL) {
+        return cli_complain("%s is for suites; give --suite NAME, too", r->for_suites);
+    }
+    fill_options(r);
     o->table = stdout;
     o->progress = isatty(STDERR_FILENO) ? stderr : NULL;
     const wh_bench_outcome outcome = wh_bench_run(o, error, sizeof error);
@@ -330,9 +518,6 @@ static int run(request *r) {
 }
 
 int cli_bench(int argc, char **argv) {
-    static const struct argp argp = {
-        options, parse,        NULL, "Measures allocators; docs/BENCHMARK.md describes it.\v.",
-        NULL,    &help_filter, NULL};
     request r;
     memset(&r, 0, sizeof r);
     argp_err_exit_status = CLI_USAGE;
@@ -343,13 +528,6 @@ int cli_bench(int argc, char **argv) {
     } else if (status == 0) {
         status = cli_complain("%s", strerror(e));
     }
-    cli_free_names(&r.allocs);
-    cli_free_names(&r.cases);
-    cli_free_names(&r.kinds);
-    cli_free_names(&r.inputs);
-    cli_free_names(&r.options_set);
-    cli_free_numbers(&r.sizes);
-    cli_free_numbers(&r.threads);
-    free(r.options);
+    release(&r);
     return status;
 }

@@ -1,4 +1,5 @@
 /* init.c: the case init: what it takes to create a heap, and to reset one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/driver/internal.h"
@@ -29,12 +30,34 @@ static wh_status time_reset(whi_bench *b, whi_bench_series *series) {
     return WH_OK;
 }
 
+/* What of the heap blocks cannot have, where the allocator tells. */
+static wh_status add_metadata(whi_bench *b, whi_bench_row *row) {
+    if (!whi_bench_can(b, WH_CAP_STATS)) {
+        return WH_OK;
+    }
+    wh_stats *stats = calloc(1, sizeof *stats);
+    if (stats == NULL) {
+        return whi_bench_fail(b, WH_OUT_OF_MEMORY, "statistics");
+    }
+    const wh_status s = wh_heap_get_stats(b->heap, stats);
+    if (s == WH_OK && stats->heap_bytes != 0) {
+        whi_bench_add_value(row, "metadata_bytes", (double)stats->metadata_bytes, 0);
+        whi_bench_add_value(row, "metadata_share",
+                            (double)stats->metadata_bytes / (double)stats->heap_bytes, 5);
+    }
+    free(stats);
+    return whi_bench_check(b, s, "statistics");
+}
+
 static wh_status creates(whi_bench *b, uint64_t bytes, void *memory, const char *op) {
-    const whi_bench_row row = {.phase = "cold", .op = op, .size = bytes, .ops = 1};
+    whi_bench_row row = {.phase = "cold", .op = op, .size = bytes, .ops = 1};
     whi_bench_series series;
     memset(&series, 0, sizeof series);
     while (series.n < b->reps) {
         WHI_BENCH_TRY(time_create(b, bytes, memory, &series));
+    }
+    if (memory == NULL) {
+        WHI_BENCH_TRY(add_metadata(b, &row));
     }
     return whi_bench_emit(b, &row, &series);
 }

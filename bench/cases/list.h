@@ -37,6 +37,12 @@
     X("slabhash", whi_bench_case_slabhash, 1,                                                     \
       "a hash table of slabs of 128 B: insert, find, sweep")                                      \
     X("cells", whi_bench_case_cells, 0, "lists of cells; the largest block that is left")         \
+    X("repeat", whi_bench_case_repeat, 0,                                                         \
+      "rounds without a reset and with one: warm-up, variance, address range")                    \
+    X("latency", whi_bench_case_latency, 0, "how long single calls take: p50, p99, p99.9, max")   \
+    X("access", whi_bench_case_access, 0, "writes and reads of blocks, and of packed memory")     \
+    X("work", whi_bench_case_work, 0,                                                             \
+      "each thread makes work of a random size; against a prefix sum")                            \
     X("arena", whi_bench_case_arena, 0,                                                           \
       "mallocs in arenas of a lane, a warp, a block, and their close")                            \
     X("fill-log", whi_bench_case_fill_log, 1, "log-uniform sizes: fill, free one half, malloc")   \

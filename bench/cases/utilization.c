@@ -53,6 +53,9 @@ static wh_status run(whi_bench *b, uint64_t bytes, uint64_t batch, uint64_t size
     row.us_null = floor_us * (double)f.batches;
     if (complete) {
         whi_bench_add_value(&row, "utilization", (double)f.counts.requested / (double)bytes, 3);
+        /* whole rounds before the first NULL, and how many the heap's bytes would do for */
+        whi_bench_add_value(&row, "rounds", (double)(f.batches - 1), 0);
+        whi_bench_add_value(&row, "rounds_ideal", (double)(bytes / (size * batch)), 0);
     }
     WHI_BENCH_TRY(whi_bench_emit(b, &row, &p.mallocs));
     const int can_free = !p.broken && whi_bench_can(b, WH_CAP_FREE);

@@ -73,7 +73,9 @@ typedef struct whi_bench_defaults {
     uint64_t slab_keys; /* a round */
     uint32_t slab_rounds;
     uint64_t fill_log_bytes, fill_log_batch;
-    uint32_t fill_log_last;       /* batches after the one with the first NULL, at most */
+    uint32_t fill_log_last; /* batches after the one with the first NULL, at most */
+    uint32_t repeat_rounds; /* repeat: without a reset; half as many with one */
+    uint64_t repeat_threads, latency_threads, access_threads;
     uint64_t graph_bytes;         /* graph-*: the heap, or more for a large graph */
     uint32_t graph_scale;         /* graph-*: 2^scale vertices, 16 times as many arcs */
     uint32_t graph_rounds;        /* graph-memory, graph-expand */
@@ -92,6 +94,8 @@ typedef struct whi_bench_defaults {
     uint32_t kd_frames, kd_trials; /*    builds in a row; of a size of a heap */
     const uint64_t *single, *mixed, *warp, *scaling, *churn, *large, *utilization; /* 0 ends */
     const uint64_t *full_single, *full_mixed, *pressure, *streams, *waste, *server, *first, *arena;
+    const uint64_t *repeat_single, *repeat_mixed, *latency_single, *latency_mixed;
+    const uint64_t *access_single, *access_mixed, *work, *work_threads;
     const uint64_t *graph_batches;
 } whi_bench_defaults;
 
@@ -230,6 +234,8 @@ typedef struct whi_bench {
     wh_bench_kernels plain;
     const wh_bench_ledger_kernels *ledger_kernels;
     wh_bench_heaps_kernels heaps_kernels;
+    const wh_bench_survey_kernels *survey_kernels;
+    const wh_bench_memory_kernels *memory_kernels; /* of all allocators */
     int refused;   /* the last failure was that a GPU refused a launch */
     wh_heap *heap; /* NULL: none is open */
     uint64_t heap_bytes;
@@ -437,6 +443,30 @@ wh_status whi_bench_ledger_thin(whi_bench_ledger *l, whi_bench_plan *p, double k
 wh_status whi_bench_ledger_verify(whi_bench_ledger *l, whi_bench_plan *p, uint32_t what,
                                   wh_bench_counts *counts);
 
+/* --- survey.c: what repeat, latency, access and work share --------------------------------------
+ */
+
+/* A part of such a case: a list of sizes, or of upper ends of sizes that are random from `least` on
+ * (0: no random ones); and a list of thread counts. Lists end by a 0. */
+typedef struct whi_bench_survey {
+    const uint64_t *sizes, *threads;
+    uint64_t least;
+    const char *op; /* of a part that is left out; NULL: any */
+    wh_status (*run)(whi_bench_plan *p);
+} whi_bench_survey;
+
+/* Calls run for each of them that the heap and the allocator can hold, with a plan for its blocks
+ * in a heap of the general size. */
+wh_status whi_bench_survey_run(whi_bench *b, const whi_bench_survey *s);
+
+/* malloc_single or malloc_mixed, its floor. */
+wh_bench_launcher whi_bench_malloc_of(const whi_bench_plan *p);
+wh_bench_launcher whi_bench_malloc_floor_of(const whi_bench_plan *p);
+
+/* A heap without blocks again: frees those of p->call, or resets it where the allocator does not
+ * free. */
+wh_status whi_bench_renew(whi_bench_plan *p);
+
 /* --- largest.c ------------------------------------------------------------------------- */
 
 /* The largest block that malloc returns in a heap of that many bytes, found with single mallocs at
@@ -516,8 +546,13 @@ void whi_bench_progress_end(whi_bench *b);
  * with them. Returns 0, or -1 if the file could not be written. */
 int whi_bench_write_json(whi_bench *b, const char *error);
 
+/* The header of a run as whi_bench_write_json writes it, to be released by the caller; *failed is
+ * set if there was no memory. */
+json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed);
+
 /* The form of every file of results: one object a line, first the header of the run, then its
  * rows. Not 0 if the file could not be written. */
+int whi_bench_write_line(const json_t *object, FILE *file);
 int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows);
 
 /* What the header of every file of results says of the run. Not 0 if there is no memory. */

@@ -9,6 +9,7 @@
 #define SECONDS_UNWRITTEN 1.0
 
 static void keep_rows(whi_bench *b);
+static int keep(whi_bench *b, json_t *rows, json_t *row);
 
 /* --- progress ----------------------------------------------------------------------------- */
 
@@ -141,7 +142,7 @@ wh_status whi_bench_emit_result(whi_bench *b, const whi_bench_row *row, const wh
     if (row->input != NULL) {
         e |= json_object_set_new(j, "input", json_string(row->input));
     }
-    e |= json_array_append_new(b->rows, j);
+    e |= keep(b, b->rows, j);
     keep_rows(b);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
@@ -223,7 +224,7 @@ wh_status whi_bench_emit_left_out(whi_bench *b) {
         e |= json_object_set_new(j, "input", json_string(from->input));
     }
     e |= json_object_set_new(j, "left_out", json_true());
-    e |= json_array_append_new(b->left_out_rows, j);
+    e |= keep(b, b->left_out_rows, j);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
@@ -250,7 +251,7 @@ wh_status whi_bench_emit_skipped(whi_bench *b, const char *why) {
     e |= set_form(j, b);
     e |= json_object_set_new(j, "left_out", json_true());
     e |= json_object_set_new(j, "error", json_string(why));
-    e |= json_array_append_new(b->left_out_rows, j);
+    e |= keep(b, b->left_out_rows, j);
     return e == 0 ? WH_OK : whi_bench_fail(b, WH_OUT_OF_MEMORY, "results");
 }
 
@@ -278,15 +279,15 @@ int whi_bench_set_meta(json_t *meta, const wh_device_info *info) {
     return e;
 }
 
-static int write_line(const json_t *object, FILE *file) {
+int whi_bench_write_line(const json_t *object, FILE *file) {
     const int e = json_dumpf(object, file, JSON_COMPACT | JSON_REAL_PRECISION(7));
     return e | (fputc('\n', file) == EOF) | (fflush(file) != 0); /* a killed run keeps its rows */
 }
 
 int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows) {
-    int e = write_line(header, file);
+    int e = whi_bench_write_line(header, file);
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        e |= write_line(json_array_get(rows, i), file);
+        e |= whi_bench_write_line(json_array_get(rows, i), file);
     }
     return e;
 }
@@ -342,7 +343,7 @@ static int options_to(json_t *meta, const wh_bench_options *o) {
     return e | json_object_set_new(meta, "options", all);
 }
 
-int whi_bench_write_json(whi_bench *b, const char *error) {
+json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed) {
     static const char *const checks[] = {[WH_BENCH_CHECK_LAST] = "last",
                                          [WH_BENCH_CHECK_EVERY] = "every",
                                          [WH_BENCH_CHECK_ENDS] = "ends"};
@@ -363,15 +364,29 @@ int whi_bench_write_json(whi_bench *b, const char *error) {
     if (error[0] != '\0') {
         e |= json_object_set_new(meta, "error", json_string(error));
     }
+    *failed |= e;
+    return meta;
+}
+
+int whi_bench_write_json(whi_bench *b, const char *error) {
+    int e = 0;
+    json_t *meta = whi_bench_header(b, error, &e);
     e |= fseek(b->json, 0, SEEK_SET);
     e |= whi_bench_write_lines(b->json, meta, b->rows);
     for (size_t i = 0; i < json_array_size(b->left_out_rows); i++) {
-        e |= write_line(json_array_get(b->left_out_rows, i), b->json);
+        e |= whi_bench_write_line(json_array_get(b->left_out_rows, i), b->json);
     }
     e |= fflush(b->json);
     e |= ftruncate(fileno(b->json), ftell(b->json)); /* what was there may have been longer */
     json_decref(meta);
     return e == 0 ? 0 : -1;
+}
+
+/* Adds a row to those of the run, and tells whoever wants to know at once. */
+static int keep(whi_bench *b, json_t *rows, json_t *row) {
+    FILE *stream = b->options->stream;
+    const int e = stream != NULL ? whi_bench_write_line(row, stream) : 0;
+    return e | json_array_append_new(rows, row);
 }
 
 /* What there is goes to the file now and then: a run that is ended early has not been for nothing.

@@ -24,7 +24,7 @@ static void append_name(char *text, size_t size, const char *name) {
 static int check_cases(const wh_bench_options *o, char *error, size_t size) {
     for (size_t i = 0; i < o->n_cases; i++) {
         if (!whi_bench_is_case(o->cases[i])) {
-            char known[512] = "";
+            char known[900] = "";
             for (size_t k = 0; wh_bench_case_name(k) != NULL; k++) {
                 append_name(known, sizeof known, wh_bench_case_name(k));
             }
@@ -319,6 +319,8 @@ static wh_status run_case(whi_bench *b, const plan *p, const char *name) {
         b->kernels = wh_bench_kernels_find(b->alloc->name, b->info->target);
         b->ledger_kernels = wh_bench_ledger_find(b->alloc->name, b->info->target);
         b->heaps_kernels = *wh_bench_heaps_find(b->alloc->name, b->info->target);
+        b->survey_kernels = wh_bench_survey_find(b->alloc->name, b->info->target);
+        b->memory_kernels = wh_bench_memory_find(b->info->target);
         if (b->options->plain) {
             use_plain(b);
         }
@@ -409,6 +411,7 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
         return WH_BENCH_FAILED;
     }
     b->options = options;
+    b->awake = options->awake;
     b->seed = options->seed;
     if (open_device(b, error, error_size)) {
         if (plan_allocs(b, &p, error, error_size) && check_options(b, &p, error, error_size) &&
@@ -418,6 +421,41 @@ wh_bench_outcome wh_bench_run(const wh_bench_options *options, char *error, size
         whi_bench_drop_sets(b);
         whi_bench_drop_graphs(b);
         whi_bench_drop_scenes(b);
+        wh_device_close(b->device);
+    }
+    free(b);
+    return outcome;
+}
+
+static wh_bench_outcome tell_about(const whi_bench *b, const plan *p, char *error, size_t size) {
+    int failed = 0;
+    json_t *header = whi_bench_header(b, "", &failed);
+    json_t *names = json_array();
+    for (size_t i = 0; i < p->n_allocs; i++) {
+        failed |= json_array_append_new(names, json_string(p->allocs[i]->name));
+    }
+    failed |= json_object_set_new(header, "allocs", names);
+    failed |= whi_bench_write_line(header, b->options->stream);
+    json_decref(header);
+    (void)snprintf(error, size, "%s", failed ? "cannot write what is measured" : "");
+    return failed ? WH_BENCH_FAILED : WH_BENCH_OK;
+}
+
+wh_bench_outcome wh_bench_about(const wh_bench_options *options, char *error, size_t error_size) {
+    wh_bench_outcome outcome = WH_BENCH_USAGE;
+    plan p;
+    memset(&p, 0, sizeof p);
+    error[0] = '\0';
+    whi_bench *b = calloc(1, sizeof *b);
+    if (b == NULL) {
+        (void)snprintf(error, error_size, "out of memory");
+        return WH_BENCH_FAILED;
+    }
+    b->options = options;
+    if (check_allocs(options, error, error_size) && open_device(b, error, error_size)) {
+        if (plan_allocs(b, &p, error, error_size)) {
+            outcome = tell_about(b, &p, error, error_size);
+        }
         wh_device_close(b->device);
     }
     free(b);

@@ -102,6 +102,9 @@ typedef struct wh_bench_call {
     uint64_t *table;  /* device, slab hash: a link for each bucket, 0: none */
     uint64_t buckets;
     void *arenas; /* device: WH_BENCH_ARENA_BYTES for each thread */
+
+    uint64_t *sums;      /* device, scan: what comes before each of n sizes, and their sum */
+    unsigned char *base; /* device, place: where the first block is; write_rows, read_rows */
 } wh_bench_call;
 
 typedef wh_status (*wh_bench_launcher)(const wh_launch *launch, const wh_bench_call *call);
@@ -172,6 +175,28 @@ typedef struct wh_bench_arena_kernels {
     wh_bench_launcher floor_close; /* reads what close reads of a lane's */
 } wh_bench_arena_kernels;
 
+/* Kernels of the cases latency and work. Threads to start: n. Sizes are random in lo..hi, as those
+ * of malloc_mixed. */
+typedef struct wh_bench_survey_kernels {
+    wh_bench_launcher malloc_clocked; /* ptrs[i] = malloc(size of i), sizes[i] = ticks it took */
+    wh_bench_launcher free_clocked;   /* free(ptrs[i]), sizes[i] = ticks */
+    wh_bench_launcher work;           /* malloc(size of i), and `write` of its words at once */
+    wh_bench_launcher floor_clocked;  /* stores an address, and what the clock reads twice */
+} wh_bench_survey_kernels;
+
+/* Kernels on memory, whoever it is of; they know no heap. Threads to start: n, of scan whole
+ * blocks. The 4-byte words of block i, size / 4 of them, follow from seed, i and their place. */
+typedef struct wh_bench_memory_kernels {
+    wh_bench_launcher sizes;   /* sizes[i] = size of i, up to a multiple of step; sizes[n] = 0 */
+    wh_bench_launcher scan;    /* sums[i] = sizes before i, for i up to n; starts three kernels */
+    wh_bench_launcher place;   /* ptrs[i] = base + sums[i] */
+    wh_bench_launcher produce; /* the words of block base + sums[i] */
+    wh_bench_launcher write, read;           /* the words of block ptrs[i]; sizes[i] = their sum */
+    wh_bench_launcher write_rows, read_rows; /* the same of word k at base + 4 * (k * n + i) */
+    wh_bench_launcher check;      /* counts the blocks ptrs[i] with a wrong word, and NULLs */
+    wh_bench_launcher check_sums; /* counts the sizes[i] that are not what read stores */
+} wh_bench_memory_kernels;
+
 /* malloc_single and free_all for checked heaps, whose handles other kernels do not get. */
 typedef struct wh_bench_checked_kernels {
     wh_status (*bind)(const wh_heap *heap, wh_bench_handle *handle);
@@ -204,6 +229,8 @@ typedef struct wh_bench_register_kernels {
 const wh_bench_kernels *wh_bench_kernels_find(const char *allocator, wh_target target);
 const wh_bench_ledger_kernels *wh_bench_ledger_find(const char *allocator, wh_target target);
 const wh_bench_heaps_kernels *wh_bench_heaps_find(const char *allocator, wh_target target);
+const wh_bench_survey_kernels *wh_bench_survey_find(const char *allocator, wh_target target);
+const wh_bench_memory_kernels *wh_bench_memory_find(wh_target target);
 const wh_bench_checked_kernels *wh_bench_checked_find(const char *allocator, wh_target target);
 const wh_bench_arena_kernels *wh_bench_arena_find(const char *allocator, wh_target target);
 const wh_bench_plain_kernels *wh_bench_plain_find(const char *allocator, wh_target target);

@@ -4,24 +4,8 @@
 #define WHI_BENCH_PATTERN_H
 
 #include "bench/kernels/bench_kernels.h"
+#include "bench/kernels/request_size.h"
 #include "warpheap/warpheap.h"
-
-WH_FN uint64_t mix(uint64_t x) {
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    x ^= x >> 29;
-    x *= 0xa0761d6478bd642fu;
-    return x ^ (x >> 32);
-}
-
-/* Uniform in lo..hi; hi - lo is below 2^32. */
-WH_FN uint64_t pick_size(uint64_t random, uint64_t lo, uint64_t hi) {
-    return lo + (((random >> 32) * (hi - lo + 1)) >> 32);
-}
-
-WH_FN uint64_t size_of(uint64_t seed, uint64_t i, uint64_t lo, uint64_t hi) {
-    return lo == hi ? lo : pick_size(mix(seed + i), lo, hi);
-}
 
 /* Log-uniform in lo..lo * 2^(octaves / 65536), both about 16..4096: as many requests between 16 and
  * 32 as between 2048 and 4096. In fixed point: the power of two below the size, and 2^f for the

@@ -23,7 +23,8 @@ AGED_CASES = ["first", "server", "slabhash", "cells", "fill-log"] # test_aged_ca
 GRAPH_CASES = [c for c in CASES if c.startswith("graph-")] # test_graph_cases does
 OPS_CASES = [c for c in CASES if c.startswith("ops-")] # test_ops_cases does
 KDTREE_CASES = [c for c in CASES if c.startswith("kdtree")] # test_kdtree_cases does
-OWN_TESTS = STATE_CASES + AGED_CASES + GRAPH_CASES + OPS_CASES + KDTREE_CASES
+SURVEY_CASES = ["repeat", "latency", "access", "work"] # test_survey_cases does
+OWN_TESTS = SURVEY_CASES + STATE_CASES + AGED_CASES + GRAPH_CASES + OPS_CASES + KDTREE_CASES
 KINDS = ["aim", "faim-update", "faim", "ouro"] # classes of graphs that stand in front of an op
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "seed": int,
           "date": str, "limit": (int, float, type(None))}
@@ -99,7 +100,7 @@ def test_list():
     check(len(set(CASES)) == len(CASES), f"list.h: {CASES}")
     check(run("bench", "--list=cases").stdout.splitlines() == CASES, "--list=cases")
     check(run("bench", "--list", "cases").stdout.splitlines() == CASES, "--list cases")
-    complains(["bench", "--list=frob"], 2, "unknown 'frob'; known: allocs, cases")
+    complains(["bench", "--list=frob"], 2, "unknown 'frob'; known: allocs, cases, suites")
     info = run("info")
     check(info.returncode == 0 and "simulated device" in info.stdout, "info lists the simulator")
     for n in names:
@@ -444,6 +445,52 @@ GRAPH_OPS = {
                          "triangles-after-old", "pagerank-cold", "pagerank-warm"],
     "graph-expand": ["expand", "shrink"],
 }
+
+
+def test_survey_cases(folder):
+    """Rounds, single calls, accesses and work, by one allocator of each kind."""
+    allocs = "default,gallatin,ouro-s-p,corw,cfmmalloc,scatteralloc,fdgmalloc,bump,null"
+    names = set(allocs.replace("default", "tessera").split(","))
+    no_free = {"null", "bump", "fdgmalloc"}
+    _, data, r = results(folder, "survey.jsonl", "--case", ",".join(SURVEY_CASES), "--alloc",
+                         allocs, "--sizes", "64", "--threads", "256", "--rounds", "4", "--heap",
+                         "8M")
+    check_rows(data.rows, r)
+    def of(case, op, **want):
+        return {row["alloc"]: row for row in data.rows if row["case"] == case and row["op"] == op
+                and all(row.get(k) == v for k, v in want.items())}
+    for want in ({"size_min": None}, {"size_min": 16}):
+        check(set(of("repeat", "malloc", phase="cold", **want)) == names, "repeat: cold")
+        for op in ("malloc", "free"):
+            warm = of("repeat", op, phase="warm", **want)
+            check(set(warm) == names - no_free, f"repeat: {op}: {set(warm)}")
+            for row in warm.values():
+                check(row["reps"] == 4 and row["us_min"] <= row["us_mean"] <= row["us_max"] and
+                      row["us_sd"] >= 0 and row["us_first"] > 0, f"repeat: {row}")
+                check(op == "free" or 0.99 <= row["range_first"] <= row["range_most"] and
+                      row["range_ratio"] <= row["range_most"], f"repeat: {row}")
+        for op, who in (("malloc", names), ("free", names - no_free)):
+            rows = of("latency", op, **want)
+            check(set(rows) == who, f"latency: {op}: {set(rows)}")
+            for row in rows.values():
+                check(0 < row["ticks_null"] and 0 < row["ticks_p50"] <= row["ticks_p99"] <=
+                      row["ticks_p999"] <= row["ticks_max"], f"latency: {row}")
+                check(row["ticks_mean"] <= row["ticks_max"], f"latency: {row}")
+        for op in ("write", "read"):
+            rows = of("access", op, **want)
+            check(set(rows) == names and all(row["us_packed"] > 0 and row["ratio_null"] > 0
+                                             for row in rows.values()), f"access: {op}")
+    rows = of("work", "work", size_min=4)
+    check(set(rows) == names and all(row["us_scan"] > 0 and row["failed"] == 0
+                                     for row in rows.values()), f"work: {set(rows)}")
+    rows = results(folder, "metadata.jsonl", "--case", "init,utilization", "--alloc",
+                   "default,gallatin", "--sizes", "48", "--heap", "2M")[1].rows
+    for row in rows:
+        if row["op"] == "create":
+            check(0 < row["metadata_bytes"] < 1 << 21 and 0 < row["metadata_share"] < 1,
+                  f"metadata: {row}")
+        if row["case"] == "utilization":
+            check(0 < row["rounds"] <= row["rounds_ideal"] == 21, f"rounds: {row}")
 
 
 def check_graph_row(row, op):
@@ -947,6 +994,7 @@ def main():
         test_limit(folder)
         test_state_cases(folder)
         test_aged_cases(folder)
+        test_survey_cases(folder)
         test_registers()
         test_compile_cost(folder)
         test_determinism(folder)
