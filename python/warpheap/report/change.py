@@ -22,10 +22,10 @@ def index_of(rows):
 
 
 def spreads_meet(a, b):
-    """Whether the repetitions of one reach those of the other."""
+    """Whether the median of each is among the repetitions of the other."""
     if not all(name in row for row in (a, b) for name in ("us_min", "us_max")):
         return False
-    return a["us_min"] <= b["us_max"] and b["us_min"] <= a["us_max"]
+    return a["us_min"] <= b["us"] <= a["us_max"] and b["us_min"] <= a["us"] <= b["us_max"]
 
 
 def kind_of(old, new, what, threshold):
@@ -97,7 +97,7 @@ def change_table(changes):
         sign, word = SIGNS[change.kind]
         text = NONE if share is None else f"{sign} {100 * share:+.1f} %".strip()
         rows.append([Cell(change.row["alloc"], change.row["alloc"]),
-                     Cell(name_text(change.row), name_text(change.row)), Cell(change.member),
+                     Cell(name_text(change.row), name_text(change.row), "name"), Cell(change.member),
                      value_cell(change.old, change.member), value_cell(change.new, change.member),
                      Cell(text, "" if share is None else share, change.kind),
                      Cell(word, word, change.kind)])
@@ -119,7 +119,7 @@ def summary(changes, threshold):
     limit = f"{100 * threshold:g} %"
     out = [(f"{words.plural(both, 'row')} can be compared: {count['worse']:,} worse and "
             f"{count['better']:,} better by more than {limit}, {count['same']:,} within {limit}, "
-            f"and {count['spread']:,} further apart whose repetitions overlap.", [])]
+            f"and {count['spread']:,} further apart, but within the spread of their repetitions.", [])]
     for kind, text in (("flaw", "now with NULL or bad blocks"), ("worse", "worse"),
                        ("better", "better"), ("mended", "no more with NULL or bad blocks")):
         if count[kind]:

@@ -118,11 +118,13 @@ def draw_lines(axes, panel, shown, colors):
     return ends
 
 
-def log_ticks(axis, values):
+def log_ticks(axis, values, in_bytes=False):
     """At 1, 2 and 5 where few decades are shown; without powers."""
     few = max(values) < 60 * min(values)
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=9))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 1 else f"{v:g}"))
+    axis.set_major_locator(LogLocator(2 if in_bytes else 10, (1, 2, 5) if few and not in_bytes
+                                     else (1,), numticks=9))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1 else
+                                           places.size_text(v) if in_bytes else f"{v:,.0f}"))
     axis.set_minor_locator(NullLocator())
 
 
@@ -130,13 +132,15 @@ def set_axes(axes, panel):
     xs = panel.xs
     values = [panel.value(row) for points in panel.lines.values() for row in points.values()]
     values = [v for v in values if v is not None]
+    floor = floor_of(panel)
+    values += floor.values() if len(floor) > 1 else []
     if panel.member in places.SHARES:
         axes.set_ylim(0, max([1.02, *values]))
     elif values and min(values) > 0 and (panel.is_time or max(values) > 20 * min(values)):
         axes.set_yscale("log")
         if max(values) < 12 * min(values):
             axes.set_ylim(min(values) / 2, max(values) * 2)
-        log_ticks(axes.yaxis, values)
+        log_ticks(axes.yaxis, values, panel.unit == "bytes")
     if isinstance(xs[0], str):
         axes.set_xticks(range(len(xs)), xs, rotation=20)
         axes.margins(x=0.08)

@@ -78,15 +78,17 @@ class Device:
         self.is_sim = any(row.source.header.get("target") == "sim" for row in rows)
         self.panels = self.drawn(panels, number)
         headline = [d for d in self.panels if words.is_headline(d.panel, panels)]
-        won = [win for d in self.panels for win in d.won]
+        of_allocators = [d for d in self.panels if d.panel.is_of_allocators()]
+        won = [win for d in of_allocators for win in d.won]
         self.tally = words.tally(won)
-        self.lead = words.lead([(d.panel, d.won) for d in headline], won)
+        self.lead = words.lead([(d.panel, d.won) for d in headline if d in of_allocators], won)
         self.headlines = told(d for d in headline if d.won and len(d.panel.lines) > 2)
         self.losses, self.n_losses = words.losses(won)
         self.colors = draw.Colors(self.tally)
         left_out = [row for row in data.left_out if row.source.device == name]
         self.columns, self.heat = tables.heat_map(
-            panels, {(row["alloc"], row["case"]) for row in left_out})
+            [d.panel for d in of_allocators], {(row["alloc"], row["case"], row.get("op"))
+                                                  for row in left_out})
         self.flawed = [row for row in rows if not places.is_sound(row)]
         self.groups = self.grouped(rest, left_out, ranks)
         for each in self.panels:

@@ -120,6 +120,11 @@ class Panel:
     def value(self, row):
         return row.number(self.member)
 
+    def is_of_allocators(self):
+        """Or else of classes or variants, which the library has."""
+        return not self.op.startswith("floor") and all(
+            row.line == line for line, points in self.lines.items() for row in points.values())
+
     def is_one_place(self):
         return len(self.xs) < 2
 
@@ -133,11 +138,11 @@ def group_of(case):
 
 
 def is_reference(line):
-    return line.split()[0] in REFERENCES or line.startswith("floor")
+    return line.split(" @")[0] in REFERENCES or line.startswith("floor")
 
 
 def is_default(line):
-    return line.split()[0] == DEFAULT
+    return line.split(" @")[0] == DEFAULT
 
 
 def is_fill(row):
@@ -227,7 +232,10 @@ def of_operator(row, several):
     kind, _, keys = name.rpartition("-")
     if case == "ops-group" and keys.isdecimal():
         return [("group-by", [kind], line, "keys")]
-    return [("join" if "join" in case else "group-by", [], line, "input")]
+    what = "join" if "join" in case else "group-by"
+    if op.endswith("-partition"):
+        what = "partition"  # the first stage alone
+    return [(what, [], line, "input")]
 
 
 def of_plain_and_other(row):

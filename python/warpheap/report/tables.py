@@ -122,7 +122,7 @@ def columns_of(panels):
 def heat_cell(column, line, left_out):
     ratios, flawed = column.ratios.get(line, []), line in column.flawed
     if not ratios:
-        out = (line, column.case) in left_out
+        out = any((line, column.case, op) in left_out for op in (column.op, None))
         text = "NULL" if flawed else "limit" if out else NONE
         return Cell(text, "", "flaw" if flawed or out else "none",
                     "no row is sound" if flawed else "left out: its time was over" if out else "")
@@ -139,7 +139,7 @@ def heat_cell(column, line, left_out):
 
 def heat_map(panels, left_out):
     """(columns, rows): rows of lines, those first that are near the floor. left_out: {(line,
-    case)}"""
+    case, op)}, an op None: of the whole case."""
     columns = columns_of(panels)
     lines = {line for column in columns for line in (*column.ratios, *column.flawed)}
     lines = {line for line in lines if not line.startswith("floor ")}

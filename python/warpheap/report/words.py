@@ -162,14 +162,15 @@ def says(panel, won):
 
 def condition(panel):
     """ "a million threads", if all rows have as many."""
-    if panel.x in ("threads", "rows", "triangles", "batch", "keys") or \
+    if panel.x in ("threads", "rows", "triangles", "batch", "heap") or \
             panel.case in (*places.NULL_IS_RIGHT, "waste"):
         return ""
+    unit = "rows" if panel.case.startswith("ops-") else "threads"
     counts = {row.get("threads") for points in panel.lines.values() for row in points.values()}
     most = max((n for n in counts if isinstance(n, (int, float))), default=0)
     if most <= 1:
         return ""
-    return f"{'' if len(counts) == 1 else 'up to '}{count_text(most)} threads"
+    return f"{'' if len(counts) == 1 else 'up to '}{count_text(most)} {unit}"
 
 
 # --- of all ---------------------------------------------------------------------------------------
