@@ -51,12 +51,9 @@ int main(int argc, char **argv) {
         const char *name, *shown;
         int (*run)(int argc, char **argv);
     } commands[] = {
-        {"bench", "warpheap bench", cli_bench},
-        {"report", "warpheap report", cli_report},
-        {"info", "warpheap info", cli_info},
-        {"registers", "warpheap registers", cli_registers},
-        {"top", "warpheap top", cli_top},
-        {"view", "warpheap view", cli_view},
+        {"bench", "warpheap bench", cli_bench}, {"report", "warpheap report", cli_report},
+        {"info", "warpheap info", cli_info},    {"registers", "warpheap registers", cli_registers},
+        {"top", "warpheap top", cli_top},       {"view", "warpheap view", cli_view},
         {"diff", "warpheap diff", cli_diff},
     };
     const char *command = argc > 1 ? argv[1] : "";

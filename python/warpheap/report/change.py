@@ -60,7 +60,8 @@ def compare(old_rows, new_rows, threshold):
 # Sign and word of a kind, so that color is not all that tells it.
 SIGNS = {"worse": ("▲", "worse"), "better": ("▼", "better"), "same": ("", ""),
          "spread": ("≈", "within the spread"), "flaw": ("✗", "now NULL or bad"),
-         "mended": ("✓", "no more NULL or bad"), "gone": ("−", "only old"), "come": ("+", "only new")}
+         "mended": ("✓", "no more NULL or bad"), "gone": ("−", "only old"),
+         "come": ("+", "only new")}
 
 
 def share_of(change):
@@ -86,7 +87,8 @@ def value_cell(row, member):
         return Cell(flaw_text(row) or NONE if row is not None else NONE, "")
     text = words.figures(row[member])
     sound = places.is_sound(row)
-    return Cell(text if sound else f"{text} ({flaw_text(row)})", row[member], "" if sound else "flaw")
+    return Cell(text, row[member]) if sound else Cell(f"{text} ({flaw_text(row)})", row[member],
+                                                      "flaw")
 
 
 def change_table(changes):
@@ -96,8 +98,8 @@ def change_table(changes):
         share = share_of(change)
         sign, word = SIGNS[change.kind]
         text = NONE if share is None else f"{sign} {100 * share:+.1f} %".strip()
-        rows.append([Cell(change.row["alloc"], change.row["alloc"]),
-                     Cell(name_text(change.row), name_text(change.row), "name"), Cell(change.member),
+        alloc, name = change.row["alloc"], name_text(change.row)
+        rows.append([Cell(alloc, alloc), Cell(name, name, "name"), Cell(change.member),
                      value_cell(change.old, change.member), value_cell(change.new, change.member),
                      Cell(text, "" if share is None else share, change.kind),
                      Cell(word, word, change.kind)])
@@ -119,7 +121,8 @@ def summary(changes, threshold):
     limit = f"{100 * threshold:g} %"
     out = [(f"{words.plural(both, 'row')} can be compared: {count['worse']:,} worse and "
             f"{count['better']:,} better by more than {limit}, {count['same']:,} within {limit}, "
-            f"and {count['spread']:,} further apart, but within the spread of their repetitions.", [])]
+            f"and {count['spread']:,} further apart, but within the spread of their "
+            f"repetitions.", [])]
     for kind, text in (("flaw", "now with NULL or bad blocks"), ("worse", "worse"),
                        ("better", "better"), ("mended", "no more with NULL or bad blocks")):
         if count[kind]:

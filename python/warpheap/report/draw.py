@@ -22,7 +22,8 @@ MARKERS = "osD^vPX*"
 SIZE = (5.0, 3.25)
 
 matplotlib.rcParams.update({
-    "svg.fonttype": "none", "text.parse_math": False, "font.family": "sans-serif", "font.size": 8.5, "text.color": INK,
+    "svg.fonttype": "none", "text.parse_math": False,  # a $ in a name is a $
+    "font.family": "sans-serif", "font.size": 8.5, "text.color": INK,
     "axes.edgecolor": FLOOR, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 9})
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)

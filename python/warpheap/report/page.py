@@ -127,8 +127,8 @@ class Page:
 
     def text(self):
         return printed(template().render(
-            title="Allocators compared", about=places.ABOUT, devices=self.devices, changes=None, older=self.older,
-            files=[("", tables.file_table(self.data.sources))], bad=self.data.bad,
+            title="Allocators compared", about=places.ABOUT, devices=self.devices, changes=None,
+            older=self.older, files=[("", tables.file_table(self.data.sources))], bad=self.data.bad,
             notes=self.data.notes))
 
     def pictures(self):

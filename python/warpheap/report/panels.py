@@ -16,7 +16,8 @@ STEPS = "steps per call"  # of the simulated device, where time says little
 
 # What a row is about where it has more to say than a time: label, whether less or more is better.
 VALUES = {
-    "utilization": ("asked for ÷ heap", "more"), "range_ratio": ("address range ÷ asked for", "less"),
+    "utilization": ("asked for ÷ heap", "more"),
+    "range_ratio": ("address range ÷ asked for", "less"),
     "ratio_alone": ("time ÷ one after the other", "less"),
     "waste_mean": ("mean share that is wasted", "less"),
     "internal": ("internal fragmentation", "less"), "external": ("external fragmentation", "less"),
@@ -29,7 +30,8 @@ MORE = {
     ("drift", "round"): {"filled": ("live ÷ half the heap", "more"),
                          "range_ratio": ("address range ÷ live bytes", "less"),
                          "largest": ("bytes", "more"), "us": (TIME, "less")},
-    ("server", "round"): {"us": (TIME, "less"), "touched": ("bytes of touched pages ÷ live", "less"),
+    ("server", "round"): {"us": (TIME, "less"),
+                          "touched": ("bytes of touched pages ÷ live", "less"),
                           "us_max": (TIME + ", the worst round", "less")},
     ("cells", "step"): {"us": (TIME, "less"),
                         "largest_of_free": ("largest block ÷ free bytes", "more")},

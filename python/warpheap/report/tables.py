@@ -132,8 +132,8 @@ def heat_cell(column, line, left_out):
     heat = max(0.0, min(1.0, math.log(max(mean, 1)) / math.log(HOTTEST)))
     return Cell(words.figures(mean) + ("*" if part or flawed else ""), mean,
                 "hot" if heat > 0.55 else "warm",
-                f"{line}, {column.case} {column.op}: {words.times(mean)} the {column.floor}, mean of "
-                f"{len(ratios)} of {most}" + (", others with NULL or bad blocks" if flawed else ""),
+                f"{line}, {column.case} {column.op}: {words.times(mean)} the {column.floor}, mean "
+                f"of {len(ratios)} of {most}" + (", others with NULL or bad blocks" if flawed else ""),
                 round(100 * heat))
 
 
@@ -149,7 +149,8 @@ def heat_map(panels, left_out):
                          min(sum(v) / len(v) for v in c.ratios.values() if v))
                 for c in columns if c.ratios.get(line)]
         few = 2 * len(logs) < len(columns)
-        return not places.is_default(line), places.is_reference(line), few, sum(logs) / len(logs) if logs else 99, line
+        mean = sum(logs) / len(logs) if logs else math.inf
+        return not places.is_default(line), places.is_reference(line), few, mean, line
 
     rows = [[Cell(line, line, "ours" if places.is_default(line) else ""),
              *(heat_cell(column, line, left_out) for column in columns)]
@@ -176,7 +177,7 @@ def loose_table(rows):
         flaw = "" if places.is_sound(row) else "flaw"
         cells = [Cell(plain_text(row[name]), row[name], flaw) if name in row else Cell("", "")
                  for name in names]
-        out.append([Cell(row.line, row.line, flaw), *cells[1:]] if names[:1] == ["alloc"] else cells)
+        out.append([Cell(row.line, row.line, flaw), *cells[1:]])  # each row has an allocator
     return [Cell(name) for name in names], out
 
 

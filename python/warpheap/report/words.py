@@ -131,11 +131,11 @@ def at_text(win):
     panel = win.panel
     text = "" if panel.is_one_place() else f"{x_text(panel, win.x)}: "
     text += f"{win.line} {value_text(panel, win.value)}; {next_text(panel, win)}"
-    default = next(((value, line) for value, line in win.order[2:] if places.is_default(line)), None)
-    if default is not None:
-        behind = ratio(panel, win.value, default[0])
-        text += f"; {default[1]} {value_text(panel, default[0])}"
-        text += f" ({times(behind)})" if behind is not None else ""
+    for value, line in win.order[2:]:
+        if places.is_default(line):
+            behind = ratio(panel, win.value, value)
+            text += f"; {line} {value_text(panel, value)}"
+            text += f" ({times(behind)})" if behind is not None else ""
     return text
 
 

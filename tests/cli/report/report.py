@@ -160,7 +160,8 @@ def test_places():
     check(panels_of(sim)[1][0]["steps_per_op"] == 7, "one row of the simulated device")
     two = [put(f"{commit}.jsonl", [row("tessera", "malloc", size, us) for size in (16, 64)],
                commit=commit, date=date)
-           for commit, us, date in (("aaaaaaaaaa", 5, "2026-01-01"), ("bbbbbbbbbb", 6, "2026-01-02"))]
+           for commit, us, date in (("aaaaaaaaaa", 5, "2026-01-01"),
+                                    ("bbbbbbbbbb", 6, "2026-01-02"))]
     lines = set(panels_of(*two)[0][0].lines)
     check(lines == {"tessera @aaaaaaaa", "tessera @bbbbbbbb"}, f"two runs: {lines}")
     data = command.load(two)
@@ -243,7 +244,8 @@ def test_bad():
 
 
 def test_compare():
-    old = [row("x", "malloc", size, 10, us_min=9, us_max=11) for size in (16, 32, 64, 128, 256, 512)]
+    old = [row("x", "malloc", size, 10, us_min=9, us_max=11)
+           for size in (16, 32, 64, 128, 256, 512)]
     new = [row("x", "malloc", size, us, us_min=us - 1, us_max=us + far, failed=failed)
            for size, us, far, failed in ((16, 20, 1, 0), (32, 5, 1, 0), (64, 10.5, 1, 0),
                                          (128, 10, 1, 3), (1024, 7, 1, 0))]
@@ -288,7 +290,8 @@ def test_missing():
 LOOK = """<script>
 const all = what => [...document.querySelectorAll(what)];
 const box = e => { const r = e.getBoundingClientRect(); return [r.width, r.height]; };
-const table = document.querySelector("figure table, .changes table"), head = table.tHead.rows[0].cells[1];
+const table = document.querySelector("figure table, .changes table");
+const head = table.tHead.rows[0].cells[1], look = getComputedStyle;
 for (const d of all("details")) d.open = true;
 const column = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);
 head.click();
@@ -297,11 +300,13 @@ head.click();
 const down = column();
 const label = document.querySelector("svg text") ?? document.body;
 document.body.setAttribute("data-seen", JSON.stringify({
-  paper: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(document.body).color,
-  label: getComputedStyle(label)[label === document.body ? "color" : "fill"], up, down, sorted: head.getAttribute("aria-sort"),
+  paper: look(document.body).backgroundColor, ink: look(document.body).color,
+  label: look(label)[label === document.body ? "color" : "fill"],
+  up, down, sorted: head.getAttribute("aria-sort"),
   wide: document.documentElement.scrollWidth - innerWidth,
-  figures: all("figure svg").map(box), lines: all("svg .line path").filter(p => box(p)[0] > 50).length,
-  heat: all(".heat td.warm, .heat td.hot").map(c => getComputedStyle(c).backgroundColor),
+  figures: all("figure svg").map(box),
+  lines: all("svg .line path").filter(p => box(p)[0] > 50).length,
+  heat: all(".heat td.warm, .heat td.hot").map(c => look(c).backgroundColor),
   hidden: all("h1,h2,h3,table,figcaption").filter(e => box(e)[1] < 5).length,
 }));
 </script>"""
