@@ -130,11 +130,10 @@ def heat_cell(column, line, left_out):
     most = max(map(len, column.ratios.values()))
     part = len(ratios) < most
     heat = max(0.0, min(1.0, math.log(max(mean, 1)) / math.log(HOTTEST)))
+    hint = f"{line}, {column.case} {column.op}: {words.times(mean)} the {column.floor}, mean of " \
+           f"{len(ratios)} of {most}{', others with NULL or bad blocks' if flawed else ''}"
     return Cell(words.figures(mean) + ("*" if part or flawed else ""), mean,
-                "hot" if heat > 0.55 else "warm",
-                f"{line}, {column.case} {column.op}: {words.times(mean)} the {column.floor}, mean "
-                f"of {len(ratios)} of {most}" + (", others with NULL or bad blocks" if flawed else ""),
-                round(100 * heat))
+                "hot" if heat > 0.55 else "warm", hint, round(100 * heat))
 
 
 def heat_map(panels, left_out):
