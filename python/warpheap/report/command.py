@@ -23,11 +23,13 @@ KNOWN = frozenset((*files.TEXTS, *files.NUMBERS, *"""
     bytes_most of_before full heap_before heap_after window erased iterations triangles components
     reached pool references request_mean request_deviation nodes cost cut_leaves tas was
     tas_expected was_expected tas_drained tas_bound equation_11 internal external external-end
-    mallocs heap_bytes kernel kernels launches error
+    mallocs heap_bytes kernel kernels launches error us_mean us_sd range_first range_most ticks_p50
+    ticks_p99 ticks_p999 ticks_max ticks_mean ticks_null us_packed ratio_packed us_scan ratio_scan
+    metadata_bytes metadata_share rounds_ideal cell cell_rows
     """.split()))
 
 
-NUMERIC = KNOWN.difference(files.TEXTS, ("error", "kernel", "kernels", "launches"))
+NUMERIC = KNOWN.difference(files.TEXTS, ("error", "kernel", "kernels", "launches", "cell"))
 
 
 class Source:

@@ -2,11 +2,13 @@
 import html
 import io
 import logging
+import math
 import re
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -201,6 +203,25 @@ def figure_of(panel, shown, colors, titled=False):
     elif not bars:
         axes.annotate(panel.unit, (-0.2, 1.035), xycoords="axes fraction", fontsize=8.5,
                       va="bottom", annotation_clip=False)
+    return figure
+
+
+def heat_figure(heads, rows):
+    """The page's heat map, as a picture. heads: names of columns; rows: cells of tables.py."""
+    wide, high = 0.55 * len(heads) + 2.1, 0.21 * len(rows) + 2
+    figure = Figure(figsize=(wide, high))
+    axes = figure.add_axes((1.2 / wide, 0.1 / high, 1 - 2.1 / wide, 1 - 2 / high))
+    shades = LinearSegmentedColormap.from_list("heat", ("#f6f7f9", "#b3341c"))
+    heats = [[cell.heat if cell.heat >= 0 else math.nan for cell in row[1:]] for row in rows]
+    axes.imshow(heats, cmap=shades, vmin=0, vmax=100, aspect="auto")
+    for y, row in enumerate(rows):
+        for x, cell in enumerate(row[1:]):
+            axes.text(x, y, cell.text, ha="center", va="center", fontsize=7.5,
+                      color="white" if cell.kind == "hot" else INK)
+    axes.set_yticks(range(len(rows)), [row[0].text for row in rows])
+    axes.set_xticks(range(len(heads)), heads, rotation=60, ha="left", rotation_mode="anchor")
+    axes.tick_params(length=0, labelbottom=False, labeltop=True)
+    axes.spines[:].set_visible(False)
     return figure
 
 

@@ -51,7 +51,9 @@ def told(drawn):
     """[(group, those the summary tells of)]: of each operation the one with the most places."""
     chosen = {}
     for d in drawn:
-        key = (d.panel.case, d.panel.op)
+        if d.panel.member in ("us_max", "us_sd", "ticks_p50", "ticks_p999", "ticks_max"):
+            continue
+        key = (d.panel.case, d.panel.op, d.panel.member)
         if key not in chosen or len(d.won) > len(chosen[key].won):
             chosen[key] = d
     groups = collections.defaultdict(list)
@@ -132,8 +134,11 @@ class Page:
             notes=self.data.notes))
 
     def pictures(self):
-        """(name, figure) of each panel."""
-        for device in self.devices:
+        """(name, figure) of each panel, and of the heat maps."""
+        for k, device in enumerate(self.devices):
+            if device.columns:
+                yield f"heat-map{f'-{k}' if k else ''}", draw.heat_figure(
+                    [column.title for column in device.columns], device.heat)
             for each in device.panels:
                 if each.has_figure:
                     yield each.name, each.figure(device.colors, titled=True)

@@ -23,10 +23,22 @@ VALUES = {
     "internal": ("internal fragmentation", "less"), "external": ("external fragmentation", "less"),
     "external-end": ("external fragmentation", "less"), "registers": ("registers a thread", "less"),
 }
-SHARES = ("utilization", "waste_mean", "internal", "external", "external-end", "filled", "touched",
+SHARES = ("utilization", "metadata_share", "waste_mean", "internal", "external", "external-end", "filled", "touched",
           "largest_of_free")
-# More panels of the same rows.
+TICKS = "clock ticks of a call"
+# More panels of the same rows: of an op of a case, or of all of them.
 MORE = {
+    ("repeat", None): {"us": (TIME, "less"), "us_sd": (TIME + ", standard deviation", "less"),
+                       "range_ratio": ("address range ÷ asked for, the last round", "less")},
+    ("latency", None): {"ticks_p50": (TICKS + ", p50", "less"),
+                        "ticks_p99": (TICKS + ", p99", "less"),
+                        "ticks_p999": (TICKS + ", p99.9", "less"),
+                        "ticks_max": (TICKS + ", the longest", "less")},
+    ("access", None): {"us": (TIME, "less"),
+                       "ratio_packed": ("time ÷ that of packed memory", "less")},
+    ("work", None): {"us": (TIME, "less"),
+                     "ratio_scan": ("time ÷ that of a prefix sum", "less")},
+    ("init", "create"): {"us": (TIME, "less"), "metadata_share": ("metadata ÷ heap", "less")},
     ("drift", "round"): {"filled": ("live ÷ half the heap", "more"),
                          "range_ratio": ("address range ÷ live bytes", "less"),
                          "largest": ("bytes", "more"), "us": (TIME, "less")},
@@ -39,7 +51,7 @@ MORE = {
 }
 GROUPS = {
     "Malloc and free": ("single", "mixed", "warp", "scaling", "churn", "large", "first", "init",
-                        "streams"),
+                        "streams", "repeat", "latency", "access", "work"),
     "How much fits": ("utilization", "full", "range", "waste", "fragments", "pressure", "drift"),
     "In use for long": ("server", "slabhash", "cells", "fill-log"),
     "Parts of the library": ("arena", "reserve", "gauge", "checked", "registers"),
@@ -56,6 +68,10 @@ ABOUT = {
     "large": "Few large blocks: threads ask for six tenths of the heap together.",
     "init": "Host calls that create and reset a heap.",
     "first": "The first mallocs in a heap that was just created.",
+    "repeat": "Rounds of malloc and free, with a reset before each (cold) and without (warm).",
+    "latency": "How long single calls take, by the clock in the kernel.",
+    "access": "Writes and reads of blocks, beside packed memory.",
+    "work": "Each thread makes work of a random size: malloc, beside a prefix sum.",
     "streams": "Two kernels on two streams share one heap.",
     "utilization": "A heap is filled until malloc returns NULL.",
     "full": "Malloc and free in a heap of which 50, 90, 99 % are live.",
@@ -82,7 +98,7 @@ ABOUT = {
 }
 BEGINNINGS = {"graph": "Dynamic graphs", "ops-": "Joins and groups", "kdtree": "k-d trees"}
 X_OF = {"scaling": "threads", "walk": "threads", "crossover": "threads", "full": "fill",
-        "drift": "round", "init": "heap", "waste": "size", "registers": "kernel"}
+        "drift": "round", "work": "threads", "init": "heap", "waste": "size", "registers": "kernel"}
 X_LABELS = {"size": "bytes", "threads": "threads", "fill": "share that is live", "round": "round",
             "heap_bytes": "bytes of the heap", "iterations": "iterations", "rows": "rows",
             "keys": "groups", "triangles": "triangles", "batch": "arcs or vertices of a batch",
@@ -113,7 +129,7 @@ class Panel:
 
     @property
     def is_time(self):
-        return self.member in ("us", "us_max", "steps_per_op")
+        return self.member.startswith(("us", "ticks_", "steps_"))
 
     @property
     def x_label(self):
@@ -198,12 +214,16 @@ def name_lines(rows):
 # --- where a row stands ---------------------------------------------------------------------------
 
 
+def is_of_sim(row):
+    return row.source.header.get("target") == "sim"
+
+
 def value_of(row):
     """(member, label, better) of what a row shows; None: nothing that a figure can show."""
     for name, (label, better) in VALUES.items():
         if name in row or is_fill(row):  # a fill without a value ran into its limit
             return name, label, better
-    if row.source.header.get("target") == "sim" and row.get("steps_per_op"):
+    if is_of_sim(row) and row.get("steps_per_op"):
         return "steps_per_op", STEPS, "less"
     return ("us", TIME, "less") if "us" in row or "error" in row else None
 
@@ -268,7 +288,8 @@ def places(row, several):
     if x in ("threads", "fill") and row.get("size"):
         notes.append(f"{size_text(row['size_min']) + '..' if mixed else ''}"
                      f"{size_text(row['size'])} B")
-    elif mixed and case in ("scenarios", "full", "fill-log", "pressure"):
+    elif mixed and case in ("scenarios", "full", "fill-log", "pressure", "repeat", "latency",
+                           "access"):
         notes.append("mixed sizes")
     return [(op, notes, row.line, x)]
 
@@ -286,13 +307,17 @@ def x_of(row, x):
 
 def add(panels, row, several):
     """Puts a row to its places. Whether there was one."""
-    shown = MORE.get((row["case"], row["op"]))
-    whats = [(name, *more) for name, more in shown.items() if name in row] if shown else []
+    shown = MORE.get((row["case"], row["op"])) or MORE.get((row["case"], None)) or {}
+    whats = [(name, *more) for name, more in shown.items() if name in row]
+    if is_of_sim(row):
+        whats = [what for what in whats if not what[0].startswith("us")]
+        whats += [("steps_per_op", STEPS, "less")] if whats and row.get("steps_per_op") else []
     whats = whats or list(filter(None, [value_of(row)]))
     placed = False
     for op, notes, line, x in places(row, several):
         for name, label, better in whats:
-            notes_of = [*notes, name if len(whats) > 1 and name != "us" else ""]
+            plain = name in ("us", "steps_per_op")
+            notes_of = [*notes, name if len(whats) > 1 and not plain else ""]
             key = (row.source.device, row["case"], op, *map(str, notes_of), name)
             panel = panels.setdefault(
                 key, Panel(row.source.device, row["case"], op, notes_of, (name, label, better, x)))

@@ -10,7 +10,7 @@ from . import words
 
 NONE = "–"
 HOTTEST = 100  # times the floor: the darkest of the heat map
-HEADER = ("commit", "device", "driver", "compiler", "flags", "date", "target", "reps", "check",
+HEADER = ("suite", "commit", "device", "driver", "compiler", "flags", "date", "target", "reps", "check",
           "limit", "seed", "error")
 ALWAYS = ("alloc", "case", "phase", "op", "size", "threads", "us", "us_min", "us_max", "ratio_null",
           "failed", "bad")
@@ -85,6 +85,10 @@ class Column(NamedTuple):
     ratios: dict  # of a line: the list of its ratios
     flawed: set
 
+    @property
+    def title(self):
+        return f"{self.case} {self.op}{' ÷ fastest' if self.floor == 'fastest' else ''}"
+
 
 def ratio_of(panel, row, best, by_floor):
     if by_floor:
@@ -113,8 +117,10 @@ def column_of(case, op, group):
 def columns_of(panels):
     groups = collections.defaultdict(list)
     for panel in panels:
-        if panel.is_time and panel.member != "us_max" and words.is_headline(panel, panels):
-            groups[(panel.case, panel.op)].append(panel)
+        if panel.member in ("us", "steps_per_op", "ticks_p99") and \
+                words.is_headline(panel, panels):
+            op = panel.op + (" p99" if panel.member == "ticks_p99" else "")
+            groups[(panel.case, op)].append(panel)
     columns = [column_of(*key, group) for key, group in groups.items()]
     return [c for c in columns if len([line for line in c.ratios if c.ratios[line]]) > 2]
 

@@ -238,7 +238,7 @@ def first_text(order, most=6):
 def lead(panels_won, won):
     """The first sentences, of one device. panels_won: (panel, wins) of the headlines."""
     if not won:
-        return "No two allocators have a row of the same: there is nothing to compare."
+        return "No two allocators that count have a row of the same: nothing can be compared."
     n, order = by_operation(panels_won)
     text = f"Of {plural(n, 'operation')}, by the mean over sizes or counts of threads, first is: " \
            f"{first_text(order)}. " if n else ""

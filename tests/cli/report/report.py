@@ -191,10 +191,10 @@ def test_page():
                  "0123456789ab", "Made GPU", "D1", "-O3", "2026-01-02", "1.00†"):
         check(what in text, f"the page has no {what!r}")
     check(sorted(p.name for p in Path("svg").iterdir()) == sorted(
-        f"{name}.svg" for name in ("single-malloc-warm", "single-free-warm",
+        f"{name}.svg" for name in ("heat-map", "single-malloc-warm", "single-free-warm",
                                    "utilization-malloc-warm")), list(Path("svg").iterdir()))
     check(all(p.read_bytes().startswith(b"\x89PNG") for p in Path("png").iterdir()) and
-          len(list(Path("png").iterdir())) == 3, "PNG files")
+          len(list(Path("png").iterdir())) == 4, "PNG files")
     with open("csv/single.csv", newline="", encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
     check(len(rows) == 23 and rows[-2]["novel"] == "1" and rows[-1]["error"] == "it hung",
