@@ -88,7 +88,8 @@ def floor_of(panel):
     for points in panel.lines.values():
         for x, row in points.items():
             if panel.member == "us" and "us_null" in row:
-                out[x] = min(out.get(x, row["us_null"]), row["us_null"])
+                null = places.drawable(row["us_null"])
+                out[x] = min(out.get(x, null), null)
     return out
 
 

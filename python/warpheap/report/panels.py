@@ -109,6 +109,11 @@ TELLS = ("alloc", *(name for name in files.KEY if name != "alloc"), "round", "he
          "iterations", "freed", "kernel")
 
 
+def drawable(value):
+    """Matplotlib takes whole numbers as long as they fit 64 bits."""
+    return float(value) if isinstance(value, int) and abs(value) > 1 << 53 else value
+
+
 class Panel:
     """lines: {name of a line: {x: row}}. what: member, unit, "less" or "more" is better, x."""
 
@@ -136,7 +141,7 @@ class Panel:
         return X_LABELS.get(self.x, self.x)
 
     def value(self, row):
-        return row.number(self.member)
+        return drawable(row.number(self.member))
 
     def is_of_allocators(self):
         """Or else of classes or variants, which the library has."""
@@ -297,12 +302,12 @@ def places(row, several):
 def x_of(row, x):
     """None: it has no such member."""
     if x in ("rows", "triangles", "batch"):
-        return row.get("threads")
+        return drawable(row.get("threads"))
     if x == "keys":
-        return int(row["input"].rpartition("-")[2])
+        return drawable(int(row["input"].rpartition("-")[2]))
     if x in ("heap", "kernel"):
         return "all"
-    return row.get(x)
+    return drawable(row.get(x))
 
 
 def add(panels, row, several):
@@ -344,7 +349,7 @@ def over_threads(panel):
             panel.device, panel.case, panel.op, [*panel.note, f"{size_text(size)} B"],
             (panel.member, panel.unit, panel.better, "threads")))
         for each in (first, row):
-            one.lines[line][each["threads"]] = each
+            one.lines[line][drawable(each["threads"])] = each
     for one in made.values():
         yield one, None
 

@@ -110,7 +110,7 @@ def column_of(case, op, group):
                     flawed.add(line)
                 elif panel.value(row) and (by_floor or usual[x] == words.work_of(row)):
                     ratio = ratio_of(panel, row, best.get(x), by_floor)
-                    ratios[line] += [ratio] if ratio else []
+                    ratios[line] += [ratio] if ratio and ratio > 0 else []
     return Column(case, op, "null kernel" if by_floor else "fastest", ratios, flawed)
 
 
