@@ -23,8 +23,8 @@ VALUES = {
     "internal": ("internal fragmentation", "less"), "external": ("external fragmentation", "less"),
     "external-end": ("external fragmentation", "less"), "registers": ("registers a thread", "less"),
 }
-SHARES = ("utilization", "metadata_share", "waste_mean", "internal", "external", "external-end", "filled", "touched",
-          "largest_of_free")
+SHARES = ("utilization", "metadata_share", "waste_mean", "internal", "external", "external-end",
+          "filled", "touched", "largest_of_free")
 TICKS = "clock ticks of a call"
 # More panels of the same rows: of an op of a case, or of all of them.
 MORE = {

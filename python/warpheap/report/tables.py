@@ -10,8 +10,8 @@ from . import words
 
 NONE = "–"
 HOTTEST = 100  # times the floor: the darkest of the heat map
-HEADER = ("suite", "commit", "device", "driver", "compiler", "flags", "date", "target", "reps", "check",
-          "limit", "seed", "error")
+HEADER = ("suite", "commit", "device", "driver", "compiler", "flags", "date", "target", "reps",
+          "check", "limit", "seed", "error")
 ALWAYS = ("alloc", "case", "phase", "op", "size", "threads", "us", "us_min", "us_max", "ratio_null",
           "failed", "bad")
 UNSHOWN = ("ops", "reps", "mops", "us_null", "null_us")  # the CSV has them

@@ -341,7 +341,8 @@ def test_browser(browser):
             return
         for ink in ("ink", "label"):
             contrast = brightness(seen["paper"]) - brightness(seen[ink])
-            check((-contrast if dark else contrast) > 400, f"dark {dark}: {seen['paper']}, {ink} {seen[ink]}")
+            check((-contrast if dark else contrast) > 400,
+                  f"dark {dark}: {seen['paper']}, {ink} {seen[ink]}")
         check(seen["wide"] <= 0, f"the page is {seen['wide']} px too wide")
         check(len(seen["figures"]) == 3 and all(w > 300 and h > 60 for w, h in seen["figures"]),
               f"figures: {seen['figures']}")
