@@ -10,6 +10,7 @@
 
 /* Each gets its own argv: argv[0] is shown in its messages. Returns the exit status. */
 int cli_bench(int argc, char **argv);
+int cli_report(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_registers(int argc, char **argv);
 int cli_top(int argc, char **argv);

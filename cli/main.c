@@ -12,12 +12,13 @@
 #define TEXT(a) TEXT_(a)
 #define VERSION TEXT(WH_VERSION_MAJOR) "." TEXT(WH_VERSION_MINOR) "." TEXT(WH_VERSION_PATCH)
 
-#define KNOWN "bench, info, registers, top, view, diff, help"
+#define KNOWN "bench, report, info, registers, top, view, diff, help"
 
 static const char usage[] =
     "Usage: warpheap COMMAND [OPTION...]\n"
     "\n"
     "  bench      measure allocators on a GPU or the simulated device\n"
+    "  report     make a page of results of bench\n"
     "  info       list devices and allocators\n"
     "  registers  show what malloc and free cost a kernel in registers (CUDA)\n"
     "  top        show how full the heap of a running program is\n"
@@ -50,11 +51,9 @@ int main(int argc, char **argv) {
         const char *name, *shown;
         int (*run)(int argc, char **argv);
     } commands[] = {
-        {"bench", "warpheap bench", cli_bench},
-        {"info", "warpheap info", cli_info},
-        {"registers", "warpheap registers", cli_registers},
-        {"top", "warpheap top", cli_top},
-        {"view", "warpheap view", cli_view},
+        {"bench", "warpheap bench", cli_bench}, {"report", "warpheap report", cli_report},
+        {"info", "warpheap info", cli_info},    {"registers", "warpheap registers", cli_registers},
+        {"top", "warpheap top", cli_top},       {"view", "warpheap view", cli_view},
         {"diff", "warpheap diff", cli_diff},
     };
     const char *command = argc > 1 ? argv[1] : "";

@@ -27,6 +27,11 @@ if(WARPHEAP_ABI AND wh_abi_files)
 endif()
 if(TARGET warpheap_cli)
   install(TARGETS warpheap_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(DIRECTORY python/warpheap/report DESTINATION "${CMAKE_INSTALL_DATADIR}/warpheap"
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.html" PATTERN __pycache__ EXCLUDE)
+  file(RELATIVE_PATH wh_report "${CMAKE_INSTALL_FULL_BINDIR}"
+    "${CMAKE_INSTALL_FULL_DATADIR}/warpheap/report")
+  target_compile_definitions(warpheap_cli PRIVATE WHI_REPORT_INSTALLED="${wh_report}")
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/warpheap")
 

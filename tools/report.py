@@ -16,7 +16,6 @@ import sys
 import textwrap
 
 import compare
-import plot
 import rows as files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -717,6 +716,53 @@ def readme(text):
     return text[:begin] + "\n" + "\n".join(made) + "\n\n" + text[end:]
 
 
+# --- the picture ----------------------------------------------------------------------------------
+
+GREY = "#808080"  # is read on white and on black
+
+
+def pyplot():
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot
+    except ImportError:
+        sys.exit("report.py needs matplotlib for the picture (Debian: python3-matplotlib)")
+    return matplotlib.pyplot
+
+
+def points_text(lines):
+    return "; ".join(f"{name}: " + " ".join(f"{x}:{y:.4g}" for x, y in points)
+                     for name, points in lines.items())
+
+
+def picture(path, title, lines):
+    """An SVG of lines {name: [(bytes, µs)]}, the first of them the one that matters. The points
+    are in its description, so that a test need not draw to know that they are those."""
+    plt = pyplot()
+    plt.rcParams.update({"svg.hashsalt": "warpheap", "svg.fonttype": "none", "text.color": GREY,
+                         "axes.edgecolor": GREY, "axes.labelcolor": GREY, "xtick.color": GREY,
+                         "ytick.color": GREY, "font.family": "sans-serif"})
+    figure, axes = plt.subplots(figsize=(8, 4.8))
+    for i, (name, points) in enumerate(lines.items()):
+        axes.plot(*zip(*points), marker="o", markersize=4, label=name, color=f"C{i}",
+                  linewidth=2.5 if i == 0 else 1.3)
+    sizes = sorted({x for points in lines.values() for x, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [str(x) for x in sizes])
+    axes.minorticks_off()
+    axes.set_xlabel("bytes")
+    axes.set_ylabel("µs")
+    axes.set_title(title, fontsize=10)
+    axes.grid(True, color=GREY, alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, transparent=True,
+                   metadata={"Date": None, "Description": points_text(lines)})
+    plt.close(figure)
+
+
 def picture_lines():
     single = RUN + "all_single"
     lines = {}
@@ -757,7 +803,7 @@ def check(pages, lines):
                                          "what tools/report.py makes", n=0, lineterm=""))
         print("\n".join(diff[:20]), end="\n" if diff else "", file=sys.stderr)
         wrong += bool(diff)
-    if plot.points_text(lines) not in html.unescape(old(PICTURE)):
+    if points_text(lines) not in html.unescape(old(PICTURE)):
         print(f"{PICTURE.relative_to(ROOT)} does not show the figures of the files",
               file=sys.stderr)
         wrong += 1
@@ -780,9 +826,9 @@ def main():
         if old(path) != text:
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
-    if plot.points_text(lines) not in html.unescape(old(PICTURE)):
+    if points_text(lines) not in html.unescape(old(PICTURE)):
         device = run_of(RUN + "all_single").header["device"]
-        plot.picture(PICTURE, f"malloc and free of a million blocks, {device}", lines)
+        picture(PICTURE, f"malloc and free of a million blocks, {device}", lines)
         print(PICTURE.relative_to(ROOT))
     return 0
 

@@ -44,7 +44,8 @@ def builder(modules):
 
 def contents(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {"warpheap/__init__.py", "warpheap/include/warpheap/warpheap.h",
+    wanted = {"warpheap/__init__.py", "warpheap/report/rows.py", "warpheap/report/page.html",
+              "warpheap/include/warpheap/warpheap.h",
               "warpheap/include/warpheap/detail/alloc/tessera/tessera.h"}
     missing = wanted - names
     if missing or not any(name.startswith("warpheap/lib/libwarpheap.so") for name in names):

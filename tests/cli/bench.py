@@ -82,8 +82,8 @@ def test_commands():
     for word in ["--device", "--alloc", "--case", "--sizes", "--threads", "--heap", "--reps",
                  "--limit", "--seed", "--input", "--json", "--list"] + CASES:
         check(word in text, f"bench --help names {word}")
-    complains([], 2, "no command.*bench, info, registers, top, view, diff, help")
-    complains(["frob"], 2, "unknown command 'frob'; known: bench, info, registers, top, view, diff")
+    complains([], 2, "no command.*bench, report, info, registers, top, view, diff, help")
+    complains(["frob"], 2, "unknown command 'frob'; known: bench, report, info, registers, top")
     complains(["bench", "frob"], 2, "takes no argument 'frob'")
     complains(["info", "frob"], 2, "takes no argument 'frob'")
     complains(["bench", "--frob"], 2, "unrecognized option", lines=0)

@@ -1,6 +1,5 @@
-"""tools/plot.py, kernel_time.py, report.py, sass_votes.py and compile_cost.py, without
-matplotlib, a GPU, a disassembler or nvcc: a module and programs of the same names stand in for
-them, and tell what they were asked for.
+"""tools/kernel_time.py, report.py, sass_votes.py and compile_cost.py, without a GPU, a disassembler
+or nvcc: programs of the same names stand in for them, and tell what they were asked for.
 
 Usage: tools.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
 """
@@ -35,118 +34,6 @@ def tool(name, *args, **env):
 
 def one_line(r):
     return r.stderr.count("\n") == 1 and "Traceback" not in r.stderr
-
-
-# --- plot.py --------------------------------------------------------------------------------------
-
-PYPLOT = '''
-import json
-
-class Axes:
-    def __init__(self):
-        self.lines = {}
-    def plot(self, x, y, label, **_):
-        self.lines[label] = list(zip(x, y))
-    def bar(self, x, y, width, label):
-        self.lines[label] = list(zip(x, y))
-    def __getattr__(self, name):
-        return lambda *a, **k: None
-
-class Figure:
-    def __init__(self, axes):
-        self.axes = axes
-    def tight_layout(self):
-        pass
-    def savefig(self, path, dpi):
-        with open(path, "x") as f:
-            json.dump(self.axes.lines, f)
-
-def subplots(figsize):
-    axes = Axes()
-    return Figure(axes), axes
-
-def close(figure):
-    pass
-'''
-
-
-def results(path, rows):
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(files.text_of({"device": "d", "commit": "c"}, rows))
-    return path
-
-
-def row(alloc, case, op, size, us, **more):
-    return {"alloc": alloc, "case": case, "phase": "warm", "op": op, "size": size, "us": us, **more}
-
-
-def plot(folder, out, *args):
-    """(result, {file name: its lines})"""
-    r = tool("plot.py", "-o", os.path.join(folder, out), *args, PYTHONPATH=folder)
-    figures = {}
-    for path in r.stdout.splitlines():
-        with open(path, encoding="utf-8") as f:
-            figures[os.path.basename(path)] = json.load(f)
-    return r, figures
-
-
-def test_plot(folder):
-    os.mkdir(os.path.join(folder, "matplotlib"))
-    with open(os.path.join(folder, "matplotlib", "__init__.py"), "w", encoding="utf-8") as f:
-        f.write("def use(name):\n    pass\n")
-    with open(os.path.join(folder, "matplotlib", "pyplot.py"), "w", encoding="utf-8") as f:
-        f.write(PYPLOT)
-    first = results(os.path.join(folder, "a.jsonl"), [
-        row("x", "single", "malloc", 64, 30, ratio_null=3),
-        row("x", "single", "malloc", 16, 20, ratio_null=2),
-        row("y", "single", "malloc", 16, 90, ratio_null=9),
-        row("y", "single", "malloc", 64, 70),  # without a null kernel: a time
-        row("x", "scaling", "malloc", 16, 4, ratio_null=1, threads=32),
-        row("x", "scaling", "malloc", 16, 8, ratio_null=2, threads=64),
-        *(row("x", "scenarios", "malloc", size, us, free_share=0.5, threads=threads)
-          for size, threads, us in ((16, 100, 1), (256, 100, 2), (256, 64, 3))),
-        *(row("x", "drift", "round", size, us, round=k, filled=0.5, largest=9, range_ratio=2)
-          for k, size, us in ((1, 16, 5), (2, 20, 6))),
-        *(row("x", "ops-group", "adaptive", 4096, us, threads=64, input=f"sweep-{keys}")
-          for keys, us in ((9, 4), (8, 3))),
-        *(row("x", "ops-join-paper", "paper", 256, us, threads=rows, input="free-5")
-          for rows, us in ((16, 1), (64, 2))),
-        {"alloc": "x", "case": "registers", "kernel": "k"}])
-    second = results(os.path.join(folder, "b.jsonl"),
-                     [row("x", "single", "malloc", 16, 25, ratio_null=2.5)])
-    r, figures = plot(folder, "one", first)
-    check(r.returncode == 0 and r.stderr == "", f"plot: ends well: {r.stderr}")
-    check(figures.get("single-warm-malloc-time.png") == {"x": [[16, 2], [64, 3]], "y": [[16, 9]]},
-          "plot: ratios over sizes, in order")
-    check(figures.get("single-warm-malloc-time-us.png") == {"y": [[64, 70]]},
-          "plot: a time has a figure of its own")
-    check(figures.get("scaling-malloc-16-B.png") == {"x": [[32, 1], [64, 2]]}, "plot: over threads")
-    check(figures.get("scenarios-warm-malloc-with-0-5-free.png") == {"x": [[16, 1], [256, 2]]},
-          "plot: one point for each size")
-    check(figures.get("scenarios-warm-malloc-with-0-5-free-256-B.png")
-          == {"x": [[64, 3], [100, 2]]}, "plot: several numbers of threads")
-    check(figures.get("drift-filled.png") == {"x": [[1, 0.5], [2, 0.5]]}, "plot: over rounds")
-    check(figures.get("ops-group-adaptive-sweep.png") == {"x": [[8, 3], [9, 4]]},
-          "plot: over groups")
-    check(figures.get("ops-join-paper-paper-free-5.png") == {"x": [[16, 1], [64, 2]]},
-          "plot: over rows")
-    check(len(figures) == 11, f"plot: eleven figures: {sorted(figures)}")
-    r, figures = plot(folder, "two", "--case", "single", "--us", first, second)
-    check(figures.get("single-warm-malloc.png")
-          == {"x (a)": [[16, 20], [64, 30]], "x (b)": [[16, 25]], "y": [[16, 90], [64, 70]]},
-          f"plot: two files, times: {figures}")
-    check(len(figures) == 1, "plot: only the case that was asked for")
-    no_size = results(os.path.join(folder, "e.jsonl"), [{"alloc": "x", "case": "single"}])
-    for what, args, status in (
-            ("no such case", ("--case", "toast", first), 1),
-            ("no such file", (os.path.join(folder, "c.jsonl"),), 2),
-            ("no rows", (results(os.path.join(folder, "d.jsonl"), []),), 1),
-            ("a row without a size", (no_size,), 2)):
-        r, figures = plot(folder, "none", *args)
-        check(r.returncode == status and one_line(r) and not figures,
-              f"plot, {what}: {r.returncode} {r.stderr}")
-    r, _ = plot(folder, "a.jsonl", first)
-    check(r.returncode == 2 and one_line(r), f"plot: a file in place of the folder: {r.stderr}")
 
 
 # --- kernel_time.py -------------------------------------------------------------------------------
@@ -476,8 +363,6 @@ def test_compile_cost(folder):
 
 with tempfile.TemporaryDirectory() as folder:
     test_compile_cost(folder)
-with tempfile.TemporaryDirectory() as folder:
-    test_plot(folder)
 with tempfile.TemporaryDirectory() as folder:
     test_report(folder)
 with tempfile.TemporaryDirectory() as folder:
