@@ -26,6 +26,7 @@
 #   make cuda         everything of an allocator of each kind, and the whole program for sm_90;
 #                     the benchmark of them must fit sm_75, too
 #   make install      PREFIX=/usr/local, DESTDIR
+#   make dist         warpheap-VERSION.tar.gz of HEAD in DIST=., which builds without git
 #   make tidy         the rules that tests/tidy keeps, in seconds; a part of make test
 #   make format-check, make format, make clean
 #
@@ -33,6 +34,8 @@
 # seed takes long). With it conform also runs all that checked builds otherwise leave out.
 
 PREFIX ?= /usr/local
+DIST ?= .
+VERSION = $(shell sed -n 's,^project.warpheap VERSION \([0-9.]*\).*,\1,p' CMakeLists.txt)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
@@ -50,7 +53,7 @@ CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GEN
 SOURCES = git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.hpp' '*.cpp'
 
 .PHONY: all help bench test sanitizers asan $(SANITIZERS) nightly programs explore fuzz \
-    mutants cuda cuda-kinds install format format-check tidy clean
+    mutants cuda cuda-kinds install dist format format-check tidy clean
 
 all:
 	@scripts/setup build
@@ -151,6 +154,11 @@ install:
 	$(CONFIGURE) release
 	cmake --build build --parallel $(JOBS) --target warpheap_cli warpheap_installed
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+# The commit goes with it (cmake/archive_commit).
+dist:
+	git -c safe.directory='*' archive --format=tar.gz --prefix=warpheap-$(VERSION)/ \
+	    --output="$(DIST)/warpheap-$(VERSION).tar.gz" HEAD
 
 format:
 	$(SOURCES) | xargs clang-format -i

@@ -1,5 +1,6 @@
 # Script (cmake -P): writes build_info.h. SOURCE, OUTPUT, COMPILER, FLAGS.
-# The environment's WARPHEAP_COMMIT names the commit of a tree without git.
+# The environment's WARPHEAP_COMMIT names the commit of a tree without git; the archive of
+# `make dist` names its own (archive_commit).
 
 set(commit unknown)
 find_program(git git)
@@ -16,6 +17,14 @@ elseif(git)
     WORKING_DIRECTORY "${SOURCE}" OUTPUT_VARIABLE prefix
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if("${failed}" STREQUAL "0" AND text AND "${prefix}" STREQUAL "")
+    set(commit "${text}")
+  endif()
+endif()
+if(commit STREQUAL "unknown" AND EXISTS "${SOURCE}/cmake/archive_commit")
+  file(READ "${SOURCE}/cmake/archive_commit" text)
+  string(REGEX MATCH "^[0-9a-f]+" text "${text}")
+  string(SUBSTRING "${text}" 0 12 text)
+  if(text)
     set(commit "${text}")
   endif()
 endif()

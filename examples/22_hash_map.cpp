@@ -41,7 +41,8 @@ WH_KERNEL(look, args, a) {
         a.words[2] = p.a;
         a.words[3] = p.b;
     }
-    a.words[4] = a.pairs->erase(1729) && !a.pairs->contains(1729);
+    a.words[4] = a.pairs->insert_or_assign(1729, {0, 0}).existing() && a.pairs->erase(1729) &&
+                 !a.pairs->contains(1729);
     a.words[5] = static_cast<uint32_t>(a.twice->size());
 }
 /* cpp] */

@@ -1,7 +1,7 @@
-/* map.cpp: hash maps that all lanes of a grid insert into, find in and erase from. Of its own keys
- * each lane knows what must come out; of keys that all share, that inserts and erases take turns.
- * In heaps with room and in full ones, with hashes of which many are alike, and where loads return
- * old values. */
+/* map.cpp: hash maps that all lanes of a grid insert into, assign to, find in and erase from. Of
+ * its own keys each lane knows what must come out; of keys that all share, that items come and go
+ * in turns. In heaps with room and in full ones, with hashes of which many are alike, and where
+ * loads return old values. */
 #include "cpp/cpp_test.hpp"
 
 #include <map>
@@ -45,7 +45,7 @@ void use_own(const map_args<Map> &a, std::map<uint64_t, uint32_t> &model, uint64
     const uint32_t mine = value_of(key, random >> 20);
     const auto known = model.find(key);
     const bool there = known != model.end();
-    switch (random % 4) {
+    switch (random % 6) {
     case 0:
         CHECK(a.map->erase(key) == there);
         model.erase(key);
@@ -54,13 +54,17 @@ void use_own(const map_args<Map> &a, std::map<uint64_t, uint32_t> &model, uint64
         CHECK(a.map->find(key, value) == there && (!there || value == known->second));
         break;
     default: {
-        const wh::insert_result r = a.map->insert(key, mine);
-        CHECK(r.success() + r.existing() + r.failed() == 1 && r.existing() == there);
-        if (r.success()) {
-            model[key] = mine;
-        } else if (r.failed()) {
+        const bool assigns = random % 6 >= 4;
+        const wh::insert_result r =
+            assigns ? a.map->insert_or_assign(key, mine) : a.map->insert(key, mine);
+        CHECK(r.success() + r.existing() + r.failed() == 1);
+        CHECK(r.failed() ? assigns || !there : r.existing() == there);
+        if (r.failed()) {
             CHECK(a.is_tight != 0);
             wh_add_u32_relaxed(a.refused, 1);
+            CHECK(a.map->find(key, value) == there && (!there || value == known->second));
+        } else if (assigns || !there) {
+            model[key] = mine;
         }
         break;
     }
@@ -69,12 +73,19 @@ void use_own(const map_args<Map> &a, std::map<uint64_t, uint32_t> &model, uint64
 template <class Map> void use_shared(const map_args<Map> &a, uint64_t key, uint64_t random) {
     uint32_t value = 0;
     int32_t *mine = &a.balance[wh_thread_id() * SHARED + key];
-    if (random % 3 == 0) {
+    switch (random % 4) {
+    case 0:
         *mine -= a.map->erase(key);
-    } else if (random % 3 == 1) {
+        break;
+    case 1:
         CHECK(!a.map->find(key, value) || is_of(key, value));
-    } else {
+        break;
+    case 2:
         *mine += a.map->insert(key, value_of(key, random >> 20)).success();
+        break;
+    default:
+        *mine += a.map->insert_or_assign(key, value_of(key, random >> 20)).success();
+        break;
     }
 }
 
@@ -121,8 +132,11 @@ WH_KERNEL_TEMPLATE((class Map), end_map, map_args<Map>, a) { /* one thread */
     a.map->clear();
     CHECK(a.map->size() == 0 && !a.map->contains(SHARED + 1));
     if (a.is_tight == 0) {
-        CHECK(a.map->insert(1, 2).success() && a.map->insert(1, 3).existing() && a.map->erase(1) &&
-              !a.map->erase(1));
+        uint32_t value = 0;
+        CHECK(a.map->insert(1, 2).success() && a.map->insert(1, 3).existing());
+        CHECK(a.map->find(1, value) && value == 2 && a.map->insert_or_assign(1, 3).existing());
+        CHECK(a.map->find(1, value) && value == 3 && a.map->size() == 1);
+        CHECK(a.map->erase(1) && !a.map->erase(1) && a.map->insert_or_assign(1, 4).success());
     }
     a.map->~Map();
 }
@@ -178,6 +192,58 @@ void test_full(void **state) {
     assert_true(refused > 20);
 }
 
+/* One key to which all lanes assign: of the values of a lane nobody finds an older one after a
+ * newer one, and the key is new to one lane alone. */
+struct latest_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+    uint64_t seed;
+    wh::hash_map<uint32_t, uint32_t> *map;
+    uint32_t *new_to; /* how many lanes */
+};
+WH_KERNEL(make_latest, latest_args, a) {
+    ::new (static_cast<void *>(a.map)) wh::hash_map<uint32_t, uint32_t>(a.heap);
+}
+WH_KERNEL(play_latest, latest_args, a) {
+    const uint32_t t = static_cast<uint32_t>(wh_thread_id());
+    uint64_t random = a.seed * 1000 + t;
+    uint32_t seen[LANES] = {0}, value = 0;
+    for (uint32_t i = 1; i <= CALLS; i++) {
+        if (next_random(&random) % 2 == 0) {
+            const wh::insert_result r = a.map->insert_or_assign(7, t << 16 | i);
+            CHECK(!r.failed());
+            wh_add_u32_relaxed(a.new_to, r.success());
+            seen[t] = i;
+        }
+        if (a.map->find(7, value)) {
+            CHECK((value & 0xffff) >= seen[value >> 16]);
+            seen[value >> 16] = value & 0xffff;
+        } else {
+            CHECK(seen[t] == 0);
+        }
+    }
+}
+WH_KERNEL(end_latest, latest_args, a) {
+    CHECK(*a.new_to == 1 && a.map->size() == 1);
+    a.map->~hash_map();
+}
+void test_latest(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + 2 * n_seeds(); seed++) {
+        place p(seed, 8 << 20, weak_of(seed));
+        latest_args a;
+        a.heap = p.ref();
+        a.wrong = p.wrong;
+        a.seed = seed;
+        a.map = static_cast<decltype(a.map)>(take(p.device.get(), sizeof *a.map));
+        a.new_to = static_cast<uint32_t *>(take(p.device.get(), 256));
+        p.run(make_latest, a, 1, 1);
+        p.run(play_latest, a, 3, LANES / 3);
+        p.run(end_latest, a, 1, 1);
+        p.close();
+    }
+}
+
 struct set_args {
     wh::heap_ref heap;
     uint32_t *wrong;
@@ -223,10 +289,8 @@ void test_set(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_few),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_few), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_latest), cmocka_unit_test(test_set),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

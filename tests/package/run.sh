@@ -7,7 +7,8 @@
 # WAY is one of
 #   add_subdirectory, fetch_content, find_package
 #               a project of CMake in these languages (consumer/); install: installs the warpheap
-#               that it built
+#               that it built. fetch_content: from an archive of the sources, without git's folder,
+#               where there is one; and what `make dist` puts into its archive
 #   pkgconfig   plain calls of the compilers, without and with CUDA
 #   guest       what warpheap leaves in the cache and the folder of a project around it (guest/)
 #   allocators  a name that is no allocator
@@ -80,6 +81,30 @@ build_and_run() {
     fi
 }
 
+# The files of the working tree that git would have, as an archive in $work; its path, or nothing.
+archive() {
+    local file=$work/sources.tar.gz
+    git -C "$source" -c safe.directory='*' rev-parse --verify --quiet HEAD >/dev/null || return 0
+    (cd "$source" && git -c safe.directory='*' ls-files -co --exclude-standard -z -- |
+        tar --null --files-from=- --ignore-failed-read --transform 's,^,warpheap/,' \
+            -czf "$file" 2>/dev/null)
+    echo "$file"
+}
+
+# The archive of `make dist` says which commit it is of.
+check_dist() {
+    local dist
+    make -s -C "$source" dist DIST="$work"
+    dist=$(echo "$work"/warpheap-*.tar.gz)
+    ! tar -tzf "$dist" | grep -v "^$(basename "$dist" .tar.gz)/"
+    mkdir "$work/dist"
+    tar -xzf "$dist" -C "$work/dist" --strip-components=1
+    "$cmake" -DSOURCE="$work/dist" -DOUTPUT="$work/build_info.h" -DCOMPILER= -DFLAGS= \
+        -P "$work/dist/cmake/write_build_info.cmake"
+    grep "WH_BUILD_COMMIT \"$(git -C "$source" -c safe.directory='*' rev-parse --short=12 HEAD)\"" \
+        "$work/build_info.h"
+}
+
 # What pkg-config says of the installed one.
 pkg_config() {
     PKG_CONFIG_PATH=$(find "$prefix" -type d -name pkgconfig)
@@ -105,7 +130,17 @@ case $way in
 find_package)
     build_and_run -DCMAKE_PREFIX_PATH="$prefix"
     ;;
-add_subdirectory | fetch_content)
+fetch_content)
+    file=$(archive)
+    if [ -n "$file" ]; then
+        check_dist
+        build_and_run -DARCHIVE="$file" -DARCHIVE_HASH="$(sha256sum "$file" | cut -d' ' -f1)"
+        [ -d "$work/_deps/warpheap-src/src" ] && [ ! -e "$work/_deps/warpheap-src/.git" ]
+    else
+        build_and_run
+    fi
+    ;;
+add_subdirectory)
     build_and_run ${install:+-DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON -DWARPHEAP_ABI=ON}
     if [ -n "$install" ]; then
         "$cmake" --install "$work" --prefix "$install"

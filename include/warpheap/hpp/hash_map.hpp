@@ -2,8 +2,8 @@
  * kernel. Part of warpheap.hpp; include that. Where they lie and who may make and end one: as a
  * stack (hpp/node_stack.hpp).
  *
- * Any lanes insert, find and erase at the same time. Keys and values are plain data of up to 8
- * bytes, without padding.
+ * Any lanes insert, assign, find and erase at the same time. Keys and values are plain data of up
+ * to 8 bytes, without padding.
  *
  * Layout  one list of all items, in the order of their hashes with the bits reversed, then of their
  *         keys. A bucket is a mark in that list: a node without an item, where a search begins. So
@@ -19,6 +19,8 @@
  * I2      a node is taken out by one cas of the link to it, and given back by who made that
  * I3      what was read of a node is of the life in which it is in the list, if the link to it has
  *         not changed since
+ * I4      who assigns to a key puts a new node in for the old one by one cas of the old one's next:
+ *         that says then that the old one is erased, and leads to the new one. Values stay
  * P1      the fields of a node: cas of the link to it, release -> load of a link, acquire
  * P2      a new life: a fence, then the stores of the fields -> loads of next, order, key and
  *         value, acquire, of one who comes from an older life: he sees then that the link to the
@@ -29,15 +31,15 @@
  *         till then a search begins at the bucket that the new one is a half of. Inserts wait for
  *         who grows, if there are eight times as many nodes as buckets, but `patience` times at
  *         most, and where no node is left for who brings more (hpp/node_pool.hpp)
- * Cost    find: three loads of a node, for three nodes in the mean; insert and erase: a cas or two
- *         more, and now and then a malloc. Who grows clears a segment alone; searches that go over
- *         many nodes meanwhile look for more buckets on their way
+ * Cost    find: three loads of a node, for three nodes in the mean; insert, assign and erase: a cas
+ *         or two more, and now and then a malloc. Who grows clears a segment alone; searches that
+ *         go over many nodes meanwhile look for more buckets on their way
  * Memory  erased nodes are used again; the heap gets them and the buckets back by clear. Full:
  *         insert says failed; without room for more buckets searches become longer, and each
  *         insert asks the heap for them again
  * Source  O. Shalev and N. Shavit, "Split-ordered lists: lock-free extensible hash tables", J. ACM
  *         53(3), 2006; the list: M. Michael, "High performance dynamic lock-free hash tables and
- *         list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco
+ *         list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco, std
  * Check   tests/cpp/map.cpp, tests/fault/cpp
  */
 #ifndef WH_HPP_HASH_MAP_HPP
@@ -95,26 +97,14 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
 
     /* Puts the item in, unless there is one of this key. Lanes: any subset. */
     WH_DEVICE insert_result insert(const Key &key, const T &value) {
-        const uint64_t word = word_of(key);
-        const uint32_t h = Hash()(word), order = order_of(h);
-        uint32_t mine = own::none;
-        for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
-            grow_if_full(); /* each time: of many that began together all found it empty */
-            const place at = look_up(h, word, true, mine);
-            if (at.found) {
-                give_back(mine);
-                return insert_result(0);
-            }
-            if (!begin_life(mine, order, word, word_of(value))) {
-                return insert_result(-1);
-            }
-            if (attempt < patience && is_crowded()) {
-                continue; /* many have begun together: lists would be long before they are cut */
-            }
-            if (link(at, mine)) {
-                return insert_result(1);
-            }
-        }
+        return put(key, value, false);
+    }
+    /* Puts the item in, also in the place of one of this key: existing() says that there was one.
+     * Who looks for the key at the same time finds the old value or the new one. It takes a node in
+     * any case, and gives the old one back; failed(): the heap is full; nothing has changed. Lanes:
+     * any subset. */
+    WH_DEVICE insert_result insert_or_assign(const Key &key, const T &value) {
+        return put(key, value, true);
     }
 
     /* Whether there is an item of this key, and its value. Lanes: any subset. */
@@ -262,6 +252,54 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         }
         log2_ = first_buckets;
         growing_ = 0;
+    }
+
+    /* --- items -------------------------------------------------------------------------------- */
+
+    WH_DEVICE insert_result put(const Key &key, const T &value, bool assigns) {
+        const uint64_t word = word_of(key);
+        const uint32_t h = Hash()(word), order = order_of(h);
+        uint32_t mine = own::none;
+        for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
+            grow_if_full(); /* each time: of many that began together all found it empty */
+            const place at = look_up(h, word, true, mine);
+            if (at.found && !assigns) {
+                give_back(mine);
+                return insert_result(0);
+            }
+            if (!begin_life(mine, order, word, word_of(value))) {
+                return insert_result(-1);
+            }
+            if (at.found) {
+                if (replace(at, mine, word)) {
+                    return insert_result(0);
+                }
+                continue; /* I1: it has another follower, or is erased */
+            }
+            if (attempt < patience && is_crowded()) {
+                continue; /* many have begun together: lists would be long before they are cut */
+            }
+            if (link(at, mine)) {
+                return insert_result(1);
+            }
+        }
+    }
+    /* `mine`, of the key `word`, is in the place of the node that was found (I4). false: that has
+     * changed. */
+    WH_DEVICE bool replace(const place &at, uint32_t mine, uint64_t word) {
+        node *n = pool_.at(mine), *old = pool_.at(number(at.link));
+        const uint64_t next = wh_load_u64_relaxed(&n->next);
+        wh_store_u64_relaxed(&n->next, own::link_after(next, number(at.next)));
+        const uint64_t to_mine =
+            own::link_after(at.next, mine | WH_PLANT(hash_map_i4, bit_erased, 0u)); /* I4 */
+        if (WH_PLANT_ORDER(hash_map_p1_replace, wh_cas_u64, release)(&old->next, at.next,
+                                                                     to_mine) != at.next) { /* P1 */
+            return false;
+        }
+        if (take_out(at.before, at.link, to_mine) != at.link) {
+            (void)look_up(word); /* who finds it takes it out */
+        }
+        return true;
     }
 
     /* --- the list -------------------------------------------------------------------------- */

@@ -56,6 +56,8 @@ static const fault faults[] = {
     {"mpmc_queue_p4_end", "queue", UNDER_TSAN},
     {"hash_map_i2", "map-few", EVERYWHERE},
     {"hash_map_i3", "map-few", EVERYWHERE},
+    {"hash_map_i4", "map-few", EVERYWHERE},
+    {"hash_map_p1_replace", "map-few", WEAK_MEMORY},
     {"hash_map_p1_start", "map-few", WEAK_MEMORY},
     {"hash_map_p1_next", "map-few", WEAK_MEMORY},
     {"hash_map_p1_link", "map-few", WEAK_MEMORY},
