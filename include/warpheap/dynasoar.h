@@ -18,7 +18,7 @@
  *     }
  *
  * Lanes beside each other get objects beside each other: their accesses to a field are one access
- * of a row of memory. examples/10a_objects.c is a whole program.
+ * of a row of memory. examples/16_objects.c is a whole program.
  *
  * Which objects a walk visits. "Before" and "after" are the order of kernels, or of a barrier of
  * all threads that allocate, free or walk. each_of      Nothing of this kind may be freed during

@@ -170,7 +170,7 @@ static const struct {
     {"xmalloc.buffer_entries", {0, 0, 0, 1, 64, 4, 0, 0}},
     {"dynasoar.block_bytes", {1024, 0, 0, 128, 4096, 0, 64, 1024}},
     {"dynasoar.types", {0, 1, 0, 3, 0, 63, 0, 0}},
-    {"scatteralloc.page_bytes", {1024, 0, 0, 128, 4096, 0, 64, 1024}},
+    {"scatteralloc.page_bytes", {1024, 0, 0, 128, 4096, 0, 512, 1024}},
     {"scatteralloc.region_pages", {0, 0, 0, 4, 64, 8, 1, 0}},
     {"scatteralloc.superblock_pages", {16, 0, 16, 4, 64, 0, 2, 0}},
     {"fdgmalloc.superblock_bytes", {1024, 0, 0, 512, 65536, 0, 64, 2048}},

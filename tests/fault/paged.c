@@ -63,6 +63,7 @@ static const fault faults[] = {
     {"dynasoar_r1", "dynasoar-never-null", EVERYWHERE}, /* room that came back is not looked for */
     {"dynasoar_i1", "dynasoar-never-null", EVERYWHERE}, /* a block that is not full is not active */
     {"dynasoar_i2_open", "dynasoar-never-null", EVERYWHERE}, /* a walk would miss a block */
+    {"dynasoar_i2_hold", "dynasoar-never-null", EVERYWHERE}, /* its next opener's word is lost */
     {"dynasoar_i2_empty", "dynasoar-churn", EVERYWHERE},     /* a walk would visit a free one */
     {"page_table_p1_take", "scatter-churn", UNDER_TSAN},
     {"page_table_p1_free", "scatter-churn", UNDER_TSAN},

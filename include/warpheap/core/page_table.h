@@ -399,10 +399,12 @@ WH_FN wh_page_freed wh_page_free(wh_page_table t, wh_mask mask, const void *p, i
         if (chunk && wh_group_leads(g)) {
             freed.kind = b.kind;
             freed.n = g.n;
-            freed.had = how == WH_PAGE_BY_ADDS
-                            ? wh_page_subtract_(t, b.page, g.n)
-                            : wh_page_give_back_(t, b.page, g.n,
-                                                 how == WH_PAGE_HOLD ? WH_PAGE_TAIL : WH_PAGE_FREE);
+            if (how == WH_PAGE_BY_ADDS) {
+                freed.had = wh_page_subtract_(t, b.page, g.n);
+            } else {
+                const uint32_t empty = how == WH_PAGE_HOLD ? WH_PAGE_TAIL : WH_PAGE_FREE;
+                freed.had = wh_page_give_back_(t, b.page, g.n, empty);
+            }
         }
     }
     return freed;

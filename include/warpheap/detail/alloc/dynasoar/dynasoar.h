@@ -1,8 +1,8 @@
 /* alloc/dynasoar: DynaSOAr of M. Springer and H. Masuhara, "DynaSOAr: A Parallel Memory Allocator
- * for Object-oriented Programming on GPUs with Efficient Memory Access", ECOOP 2019 (sections 3 and
- * 4: blocks, hierarchical bitmaps, parallel do-all); Winter's thesis, section 2.3.8. Blocks of one
- * type each, hierarchical bitmaps that say where there is room, and a walk over all objects of a
- * type. docs/SURVEY_ALLOCATORS.md: what differs, and why. Internal: may change.
+ * for Object-oriented Programming on GPUs with Efficient Memory Access", ECOOP 2019; M.
+ * Winter, "Dynamic Memory Management on the GPU" (thesis), section 2.3.8. Blocks of one type each,
+ * hierarchical bitmaps that say where there is room, and a walk over all objects of a type.
+ * docs/SURVEY_ALLOCATORS.md: what differs, and why. Internal: may change.
  *
  *   layout.h               the sets, inspection
  *   warpheap/dynasoar.h    for users: structure-of-arrays types, the walk over their objects
@@ -88,7 +88,11 @@ WH_FN wh_page_found wh_dynasoar_take_(wh_dynasoar_ref h, uint32_t kind, uint32_t
             (void)wh_veb_insert(wh_dynasoar_active_(h, kind), block); /* I1 */
         }
     } else if (found.chunks.n == 0 ? was_active : is_full) {
-        wh_dynasoar_deactivate_(h, kind, block);
+        /* Of many that have seen a block in the set only some come before it is taken out. */
+        const uint64_t *word = wh_veb_word(wh_dynasoar_active_(h, kind), block >> 6);
+        if ((wh_load_u64_relaxed(word) >> (block & 63) & 1) != 0) {
+            wh_dynasoar_deactivate_(h, kind, block);
+        }
     }
     return found;
 }
@@ -97,7 +101,7 @@ WH_FN wh_page_found wh_dynasoar_take_(wh_dynasoar_ref h, uint32_t kind, uint32_t
 WH_FN wh_page_found wh_dynasoar_probe_(wh_dynasoar_ref h, uint32_t kind, uint32_t n) {
     const wh_veb active = wh_dynasoar_active_(h, kind), free = wh_dynasoar_free_set_(h);
     const uint32_t warp = (uint32_t)(wh_thread_id() / WH_WARP_SIZE);
-    const uint32_t place = wh_spread32(warp) + kind * 0x85ebca6bu + wh_sm_id() * 0x01000193u;
+    const uint32_t place = wh_spread32(warp) + kind * 0x85ebca6bu; /* even: core/hash.h */
     const uint64_t from = (uint64_t)place * h.paged.table.n >> 32;
     const int tells = warp % 8 == 0;
     wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
@@ -185,14 +189,20 @@ WH_FN void *wh_dynasoar_aligned(wh_dynasoar_ref h, wh_mask mask, size_t align, s
 
 /* A block that the caller has emptied, and holds. */
 WH_FN void wh_dynasoar_give_back_(wh_dynasoar_ref h, wh_page_freed f, int was_full) {
+    const int holds = WH_PLANT(dynasoar_i2_hold, 1, 0);        /* I2 */
     (void)wh_load_u64_acquire(&h.paged.table.entries[f.page]); /* P1 */
-    if (!was_full) {
+    if (!holds) {
+        wh_page_release(h.paged.table, f.page, 1);
+    }
+    if (!was_full) { /* a full one is mostly not there */
         (void)wh_veb_remove(wh_dynasoar_active_(h, f.kind), f.page);
     }
     if (WH_PLANT(dynasoar_i2_empty, 1, 0)) {
         (void)wh_veb_remove(wh_dynasoar_allocated_(h, f.kind), f.page); /* I2 */
     }
-    wh_page_release(h.paged.table, f.page, 1);
+    if (holds) {
+        wh_page_release(h.paged.table, f.page, 1);
+    }
     (void)wh_veb_insert(wh_dynasoar_free_set_(h), f.page);
 }
 

@@ -1,6 +1,6 @@
 /* alloc/dynasoar/layout.h: how a heap of DynaSOAr lies in memory, its sets of blocks, and
- * inspection. dynasoar.h says what they are for and in which order they change. Internal: may
- * change.
+ * inspection. The allocator's own header says what they are for and in which order they change.
+ * Internal: may change.
  *
  * Layout  blocks and their page table (alloc/paged.h); then, in its own words, sets over all blocks
  *         (core/veb.h) of set_words each: 0 the free ones; 1 + k the active ones of stream k;
@@ -146,7 +146,7 @@ WH_FN void wh_dynasoar_stats(wh_dynasoar_ref h, uint64_t i, uint64_t n, wh_stats
     wh_paged_stats(h.paged, i, n, s);
 }
 
-/* Beside what paged.h checks: 3 and 4, dynasoar.h I1 and I2; 5, core/veb.h I2. */
+/* Beside what alloc/paged.h checks: 3 is I1, 4 is I2, 5 is core/veb.h I2. */
 WH_FN void wh_dynasoar_check(wh_dynasoar_ref h, uint64_t i, uint64_t n, wh_report *r) {
     const uint32_t streams = wh_dynasoar_streams_(h);
     const uint64_t words = (1 + 2 * (uint64_t)streams) * h.set_words;
