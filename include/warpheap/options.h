@@ -19,6 +19,7 @@
 #include "warpheap/types.h"
 
 #include "warpheap/detail/alloc/bulk/options.h"
+#include "warpheap/detail/alloc/dynasoar/options.h"
 #include "warpheap/detail/alloc/fdgmalloc/options.h"
 #include "warpheap/detail/alloc/gallatin/options.h"
 #include "warpheap/detail/alloc/halloc/options.h"
@@ -36,6 +37,7 @@
 /* X(family, name, meaning): the options of all families. */
 #define WH_OPTION_LIST(X)          \
     WH_BULK_OPTION_LIST(X)         \
+    WH_DYNASOAR_OPTION_LIST(X)     \
     WH_FDGMALLOC_OPTION_LIST(X)    \
     WH_GALLATIN_OPTION_LIST(X)     \
     WH_HALLOC_OPTION_LIST(X)       \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "warpheap/detail/alloc/dynasoar/dynasoar.h"
 #include "warpheap/detail/alloc/gallatin/layout.h"
 #include "warpheap/detail/alloc/halloc/halloc.h"
 #include "warpheap/detail/alloc/ouroboros/ouroboros.h"
@@ -79,7 +80,7 @@ static int is_list(const wh_allocator_info *info) {
 /* Those over a page table share most of their text (alloc/paged.h). */
 static int is_paged(const wh_allocator_info *info) {
     return strcmp(info->family, "scatteralloc") == 0 || strcmp(info->family, "halloc") == 0 ||
-           strcmp(info->family, "xmalloc") == 0;
+           strcmp(info->family, "xmalloc") == 0 || strcmp(info->family, "dynasoar") == 0;
 }
 
 uint64_t suite_seeds(const suite_choice *c, const wh_allocator_info *info) {
@@ -167,6 +168,8 @@ static const struct {
     {"halloc.busy_percent", {0, 0, 0, 50, 100, 0, 0, 1}},
     {"xmalloc.superblock_bytes", {1024, 0, 0, 512, 16384, 0, 0, 2048}},
     {"xmalloc.buffer_entries", {0, 0, 0, 1, 64, 4, 0, 0}},
+    {"dynasoar.block_bytes", {1024, 0, 0, 128, 4096, 0, 64, 1024}},
+    {"dynasoar.types", {0, 1, 0, 3, 0, 63, 0, 0}},
     {"scatteralloc.page_bytes", {1024, 0, 0, 128, 4096, 0, 512, 1024}},
     {"scatteralloc.region_pages", {0, 0, 0, 4, 64, 8, 1, 0}},
     {"scatteralloc.superblock_pages", {16, 0, 16, 4, 64, 0, 2, 0}},
@@ -296,6 +299,14 @@ static int scatteralloc_layout(const wh_heap_options *o, uint64_t n, suite_layou
            paged_layout(&h.paged, n, l);
 }
 
+static int dynasoar_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
+    wh_dynasoar_ref h;
+    wh_plan plan;
+    memset(&h, 0, sizeof h);
+    return wh_dynasoar_plan(&h, &plan, o->memory, o->bytes, o->options, 1) == WH_OK &&
+           paged_layout(&h.paged, n, l);
+}
+
 static int halloc_layout(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     wh_halloc_ref h;
     wh_plan plan;
@@ -376,6 +387,9 @@ int suite_layout_of(const wh_heap_options *o, uint64_t n, suite_layout *l) {
     }
     if (strcmp(o->allocator, "halloc") == 0) {
         return halloc_layout(o, n, l);
+    }
+    if (strcmp(o->allocator, "dynasoar") == 0) {
+        return dynasoar_layout(o, n, l);
     }
     if (strcmp(o->allocator, "scatteralloc") == 0) {
         return scatteralloc_layout(o, n, l);

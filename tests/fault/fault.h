@@ -13,6 +13,7 @@
 
 #include "warpheap/detail/alloc/bulk/bulk.h"
 #include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/dynasoar/dynasoar.h"
 #include "warpheap/detail/alloc/fdgmalloc/fdgmalloc.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
 #include "warpheap/detail/alloc/halloc/halloc.h"
@@ -48,6 +49,7 @@ typedef struct workload_args {
         wh_scatteralloc_ref scatter;
         wh_halloc_ref slabs;
         wh_xmalloc_ref blocks_of_warps;
+        wh_dynasoar_ref objects;
         wh_fdgmalloc_ref warps;
         wh_bulk_ref tree;
         wh_kma_ref superblocks;

@@ -15,6 +15,7 @@
 #include "warpheap/detail/alloc/bulk/bulk.h"
 #include "warpheap/detail/alloc/bump/bump.h"
 #include "warpheap/detail/alloc/circular/circular.h"
+#include "warpheap/detail/alloc/dynasoar/dynasoar.h"
 #include "warpheap/detail/alloc/fdgmalloc/fdgmalloc.h"
 #include "warpheap/detail/alloc/floor/floor.h"
 #include "warpheap/detail/alloc/gallatin/gallatin.h"
@@ -31,12 +32,13 @@
 #include "warpheap/detail/alloc/xmalloc/xmalloc.h"
 
 /* One of each family, and of what is laid out in another way. */
-#define FAMILIES(X)                                                                        \
-    X(tessera)                                                                             \
-    X(null)                                                                                \
-    X(floor)                                                                               \
-    X(bump) X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) X(awmalloc) X(cmalloc) \
-        X(scatteralloc) X(halloc) X(fdgmalloc) X(bulk) X(kma)
+#define FAMILIES(X)                                                                                \
+    X(tessera)                                                                                     \
+    X(null)                                                                                        \
+    X(floor)                                                                                       \
+    X(bump)                                                                                        \
+    X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) X(awmalloc) X(cmalloc) X(scatteralloc) \
+        X(halloc) X(fdgmalloc) X(bulk) X(kma) X(dynasoar)
 
 #define LAYOUT_(ident) wh_##ident##_layout(),
 #define COUNT_(ident) +1

@@ -52,9 +52,19 @@ static void test_kinds(void **state) {
         assert_int_equal(wh_page_kind_for(log2, page / 2 + 1), WH_PAGE_RUN);
     }
     const uint64_t entry = wh_page_entry(UINT32_MAX, WH_PAGE_MOST, WH_PAGE_TAIL);
-    assert_int_equal(wh_page_releases(entry), UINT32_MAX);
+    assert_int_equal(wh_page_releases(entry), UINT32_MAX >> 6); /* modulo 2^26 */
     assert_int_equal(wh_page_count(entry), WH_PAGE_MOST);
     assert_int_equal(wh_page_kind(entry), WH_PAGE_TAIL);
+    for (uint32_t tag = 0; tag < WH_PAGE_TAGS; tag += 21) {
+        for (uint32_t kind = 1; kind <= WH_PAGE_CLASSES; kind++) {
+            const uint32_t tagged = wh_page_tagged(kind, tag);
+            const uint64_t of = wh_page_entry(UINT32_MAX, WH_PAGE_MOST, tagged);
+            assert_true(wh_page_kind(of) == tagged && wh_page_count(of) == WH_PAGE_MOST);
+            assert_true(wh_page_is_split(tagged) && wh_page_tag(tagged) == tag);
+            assert_true(wh_page_chunk_bytes(tagged) == wh_page_chunk_bytes(kind));
+        }
+        assert_false(wh_page_is_split(WH_PAGE_FREE | tag << 6));
+    }
 }
 
 #define PAGES 40u
@@ -122,6 +132,18 @@ WH_KERNEL(play, table_args, a) {
         SO(f.n == 1 && f.had == capacity - k);
     }
     SO((uint32_t)wh_load_u64_relaxed(&t.entries[20]) == WH_PAGE_FREE);
+    /* A tag makes another kind of the same chunks; who empties a page may keep it. */
+    const uint32_t tagged = wh_page_tagged(kind, 5);
+    SO(wh_page_reserve(t, 7, tagged, 2).opened && wh_page_reserve(t, 7, kind, 1).n == 0);
+    SO(wh_page_take(t, 7, tagged, 0) == 0 && wh_page_take(t, 7, tagged, 0) == 1);
+    f = wh_page_free(t, 1, t.base + 7 * 1024 + 112, WH_PAGE_HOLD);
+    SO(f.kind == tagged && f.n == 1 && f.had == 2);
+    f = wh_page_free(t, 1, t.base + 7 * 1024, WH_PAGE_HOLD);
+    SO(f.kind == tagged && f.n == 1 && f.had == 1);
+    SO(wh_page_kind(wh_load_u64_relaxed(&t.entries[7])) == WH_PAGE_TAIL);
+    SO(wh_page_reserve(t, 7, tagged, 1).n == 0 && wh_page_free(t, 1, t.base + 7 * 1024, 0).bad);
+    wh_page_release(t, 7, 1);
+    SO(wh_page_reserve(t, 7, kind, 1).opened);
 }
 
 static void test_table(void **state) {

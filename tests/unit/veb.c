@@ -379,6 +379,16 @@ static void check_ranges(scope *c) {
             for (uint64_t w = 0; w < wh_veb_words(c->t.n); w++) {
                 assert_true(wh_veb_check(c->t, w));
             }
+            restore(c);
+            wh_veb_remove_range(c->t, first, count); /* what is there of it */
+            for (uint64_t x = 0; x < c->s.n; x++) {
+                const int left = c->s.in[x] && !(x >= first && x < first + count);
+                assert_int_equal(wh_veb_contains(c->t, x), left);
+            }
+            for (uint64_t w = 0; w < wh_veb_words(c->t.n); w++) {
+                assert_true(wh_veb_check(c->t, w));
+            }
+            restore(c);
             wh_veb_insert_range(c->t, first, count);
             for (uint64_t x = 0; x < c->s.n; x++) {
                 const int in = c->s.in[x] || (x >= first && x < first + count);

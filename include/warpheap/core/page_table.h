@@ -3,10 +3,11 @@
  * usage table of ScatterAlloc (Steinberger et al., InPar 2012; Winter's thesis, section 2.3.3);
  * the slabs of Halloc (section 2.3.6) are pages, too. Which page to try is the caller's business.
  *
- * Layout  entry = {releases:32, count:26, kind:6}. kind: FREE, RUN (the first page of one), TAIL
- *         (of a run, or of one that is being claimed), or 1 + a class of wh_quarter_size. count:
- *         of chunks. bits: a use bit for each 16 bytes of a page, of which its chunks use the first
- *         ones; a run has its length in the first word of its first page.
+ * Layout  entry = {releases:26, count:26, kind:12}. kind: FREE, RUN (the first page of one), TAIL
+ *         (of a run, or of one that a lane holds), or 1 + a class of wh_quarter_size + 64 times a
+ *         tag: chunks of one size and another tag are of another kind. count: of chunks. bits: a
+ *         use bit for each 16 bytes of a page, of which its chunks use the first ones; a run has
+ *         its length in the first word of its first page.
  * Fields  entries  reserve, claim: cas acquire; reserve_add: fetch_add acquire, fetch_add; free of
  *                  chunks: cas release, or fetch_add release and a cas, relaxed; set_run: add,
  *                  relaxed; free of a run: cas of the first page, relaxed, then adds, release
@@ -16,8 +17,8 @@
  *         is set in a page that is not split. count is the chunks reserved, and what reserve_add
  *         has counted too much and takes off again, on a page of any kind
  * I2      kind changes only from FREE, by a cas, and to FREE when count has gone to 0, by a cas, or
- *         by the owner of a run
- * I3      releases grows (modulo 2^32) with each entry whose count goes down or that becomes free
+ *         by the owner of a run. A free with HOLD: to TAIL, and the caller then owns a run of one
+ * I3      releases grows (modulo 2^26) with each entry whose count goes down or that becomes free
  * P1      free: fetch_and of the use bit, release -> take: fetch_or of the word, acquire
  * P2      free: syncwarp, cas or fetch_add of the entry, release; of a run: add, release ->
  *         reserve, claim: cas acquire, reserve_add: fetch_add acquire, then a syncwarp of the
@@ -54,6 +55,9 @@
 #define WH_PAGE_TAIL 63u
 #define WH_PAGE_CLASSES 61u /* kinds 1 .. 61 */
 #define WH_PAGE_MOST ((1u << 26) - 1)
+#define WH_PAGE_KIND_BITS 12u
+#define WH_PAGE_RELEASES_AT 38u
+#define WH_PAGE_TAGS 64u
 #define WH_PAGE_NONE UINT32_MAX
 #define WH_PAGE_LOOK 32u /* pages that a search looks at in a step */
 
@@ -69,17 +73,26 @@ typedef struct wh_page_table {
 /* --- arithmetic ----------------------------------------------------------------------------- */
 
 WH_HD uint64_t wh_page_entry(uint32_t releases, uint32_t count, uint32_t kind) {
-    wh_assert_internal(count <= WH_PAGE_MOST && kind <= WH_PAGE_TAIL);
-    return (uint64_t)releases << 32 | count << 6 | kind;
+    wh_assert_internal(count <= WH_PAGE_MOST && kind < 1u << WH_PAGE_KIND_BITS);
+    return (uint64_t)releases << WH_PAGE_RELEASES_AT | (uint64_t)count << WH_PAGE_KIND_BITS | kind;
 }
 WH_HD uint32_t wh_page_releases(uint64_t entry) {
-    return (uint32_t)(entry >> 32);
+    return (uint32_t)(entry >> WH_PAGE_RELEASES_AT);
 }
 WH_HD uint32_t wh_page_count(uint64_t entry) {
-    return (uint32_t)entry >> 6;
+    return (uint32_t)(entry >> WH_PAGE_KIND_BITS) & WH_PAGE_MOST;
 }
 WH_HD uint32_t wh_page_kind(uint64_t entry) {
-    return (uint32_t)entry & 63;
+    return (uint32_t)entry & ((1u << WH_PAGE_KIND_BITS) - 1);
+}
+
+/* The kind of the same chunks under a tag, which is 0 if nothing is said of it. */
+WH_HD uint32_t wh_page_tagged(uint32_t kind, uint32_t tag) {
+    wh_assert(kind - 1 < WH_PAGE_CLASSES && tag < WH_PAGE_TAGS);
+    return kind | tag << 6;
+}
+WH_HD uint32_t wh_page_tag(uint32_t kind) {
+    return kind >> 6;
 }
 
 /* Words of use bits that a page has. */
@@ -88,13 +101,13 @@ WH_HD uint32_t wh_page_words(uint32_t page_log2) {
 }
 
 WH_HD int wh_page_is_split(uint32_t kind) {
-    return kind - 1 < WH_PAGE_CLASSES;
+    return (kind & 63) - 1 < WH_PAGE_CLASSES;
 }
 
 /* Bytes of a chunk, and how many a page has. */
 WH_HD uint32_t wh_page_chunk_bytes(uint32_t kind) {
     wh_assert(wh_page_is_split(kind));
-    return (uint32_t)wh_quarter_size(kind - 1);
+    return (uint32_t)wh_quarter_size((kind & 63) - 1);
 }
 WH_HD uint32_t wh_page_capacity(uint32_t page_log2, uint32_t kind) {
     return (1u << page_log2) / wh_page_chunk_bytes(kind);
@@ -328,14 +341,21 @@ typedef struct wh_page_freed {
     int bad; /* the caller's was no live block */
 } wh_page_freed;
 
-/* Gives n chunks back, whose bits are cleared: how many there were before. */
-WH_FN uint32_t wh_page_give_back_(wh_page_table t, uint32_t page, uint32_t n) {
+/* How chunks that come back are counted: by a cas; by adds; by a cas that leaves an empty page with
+ * the caller, who may have to say elsewhere that it is none of this kind before it releases it. */
+#define WH_PAGE_BY_CAS 0
+#define WH_PAGE_BY_ADDS 1
+#define WH_PAGE_HOLD 2
+
+/* Gives n chunks back, whose bits are cleared: how many there were before. empty: what the page
+ * becomes with its last one. */
+WH_FN uint32_t wh_page_give_back_(wh_page_table t, uint32_t page, uint32_t n, uint32_t empty) {
     uint64_t seen = wh_load_u64_relaxed(&t.entries[page]);
     for (;;) {
         const uint32_t had = wh_page_count(seen), left = had - n;
         wh_assert_internal(had >= n && wh_page_is_split(wh_page_kind(seen))); /* I1 */
         const uint32_t kind =
-            left == 0 || WH_PLANT(page_table_i2, 0, 1) ? WH_PAGE_FREE : wh_page_kind(seen);
+            left == 0 || WH_PLANT(page_table_i2, 0, 1) ? empty : wh_page_kind(seen);
         const uint64_t to = wh_page_entry(wh_page_releases(seen) + 1, left, kind); /* I2, I3 */
         const uint64_t now = WH_PLANT_ORDER(page_table_p2_free, wh_cas_u64,
                                             release)(&t.entries[page], seen, to); /* P2 */
@@ -361,9 +381,9 @@ WH_FN int wh_page_free_run_(wh_page_table t, uint32_t first, uint32_t n) {
     return 0;
 }
 
-/* Frees the block of each lane of mask, NULL or any address. by_adds: a constant, whether chunks
- * are counted down by adds. */
-WH_FN wh_page_freed wh_page_free(wh_page_table t, wh_mask mask, const void *p, int by_adds) {
+/* Frees the block of each lane of mask, NULL or any address. how: a constant, WH_PAGE_BY_CAS and so
+ * on. With HOLD the lane that gets n == had of a page of chunks owes a wh_page_release of it. */
+WH_FN wh_page_freed wh_page_free(wh_page_table t, wh_mask mask, const void *p, int how) {
     const wh_page_block b = wh_page_find(t, p);
     wh_page_freed freed = {b.page, WH_PAGE_FREE, 0, 0, p != NULL};
     int chunk = 0;
@@ -389,8 +409,12 @@ WH_FN wh_page_freed wh_page_free(wh_page_table t, wh_mask mask, const void *p, i
         if (chunk && wh_group_leads(g)) {
             freed.kind = b.kind;
             freed.n = g.n;
-            freed.had =
-                by_adds ? wh_page_subtract_(t, b.page, g.n) : wh_page_give_back_(t, b.page, g.n);
+            if (how == WH_PAGE_BY_ADDS) {
+                freed.had = wh_page_subtract_(t, b.page, g.n);
+            } else {
+                const uint32_t empty = how == WH_PAGE_HOLD ? WH_PAGE_TAIL : WH_PAGE_FREE;
+                freed.had = wh_page_give_back_(t, b.page, g.n, empty);
+            }
         }
     }
     return freed;

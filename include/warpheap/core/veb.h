@@ -631,6 +631,20 @@ WH_FN void wh_veb_insert_range(wh_veb t, uint64_t first, uint64_t count) {
     }
 }
 
+/* Takes out what is there of items [first, first + count). Cost: a load a word, and an atomic or
+ * more for each that is not empty. */
+WH_FN void wh_veb_remove_range(wh_veb t, uint64_t first, uint64_t count) {
+    const uint64_t end = first + count;
+    wh_assert(first <= t.n && count <= t.n - first);
+    WH_NO_UNROLL
+    for (uint64_t w = first >> 6; w << 6 < end; w++) {
+        const uint64_t part = count != 0 ? wh_veb_part_(w, first, count) : 0;
+        if ((wh_load_u64_relaxed(wh_veb_word(t, w)) & part) != 0) {
+            (void)wh_veb_claim_mask(t, w, part); /* I1 */
+        }
+    }
+}
+
 /* Takes all items [first, first + count), or none: 1 or 0. While it runs it may hold
  * items that it then puts back; a search may miss these. What it has emptied it tells the levels
  * above at last, by an atomic for each 64 words: until then searches may look in vain.

@@ -127,6 +127,7 @@
 #define WH_FAMILY_OF_fdgmalloc fdgmalloc
 #define WH_FAMILY_OF_bulk bulk
 #define WH_FAMILY_OF_kma kma
+#define WH_FAMILY_OF_dynasoar dynasoar
 
 /* The identifiers that have a pool of their own (contract.h). WH_HAS_POOL(ident), in #if: 1 for
  * them, 0 for others, of which the pasted word has no comma in it. */
@@ -218,7 +219,9 @@
       WH_CAPS_BULK, 4096, UINT64_MAX) \
     X(kma, "kma", "superblocks that a hash map finds by size", \
       "Spliet et al. 2014; Winter 2021, section 2.3.7", \
-      WH_CAPS_KMA, 256, 16384)
+      WH_CAPS_KMA, 256, 16384) \
+    X(dynasoar, "dynasoar", "blocks of one size or type each, found by hierarchical bitmaps", \
+      "Springer and Masuhara, ECOOP 2019", WH_CAPS_PAGED, WH_ALIGN_1M, UINT64_MAX)
 /* clang-format on */
 
 #include "warpheap/detail/simt/end.h"

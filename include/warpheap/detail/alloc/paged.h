@@ -101,7 +101,7 @@ WH_FN_HOST wh_status wh_paged_plan(wh_paged *h, wh_plan *plan, unsigned char *me
     WH_LAYOUT_FIELD(wh_page_table, n), WH_LAYOUT_FIELD(wh_page_table, page_log2),             \
     sizeof(wh_paged_header), WH_LAYOUT_FIELD(wh_paged_header, failed),                        \
     WH_LAYOUT_FIELD(wh_paged_header, bad_frees), WH_LAYOUT_FIELD(wh_paged_header, cursor),    \
-    WH_PAGE_RUN, WH_PAGE_TAIL, WH_PAGE_CLASSES
+    WH_PAGE_RUN, WH_PAGE_TAIL, WH_PAGE_CLASSES, WH_PAGE_KIND_BITS, WH_PAGE_RELEASES_AT
 /* clang-format on */
 
 WH_FN void wh_paged_init(wh_paged h, uint64_t i, uint64_t n) {
@@ -275,8 +275,8 @@ WH_FN void *wh_paged_rest(wh_paged h, wh_mask mask, size_t n, uint32_t start, wh
 }
 
 /* As wh_page_free, and counts what is no live block. */
-WH_FN wh_page_freed wh_paged_free(wh_paged h, wh_mask mask, const void *p, int by_adds) {
-    const wh_page_freed freed = wh_page_free(h.table, mask, p, by_adds);
+WH_FN wh_page_freed wh_paged_free(wh_paged h, wh_mask mask, const void *p, int how) {
+    const wh_page_freed freed = wh_page_free(h.table, mask, p, how);
     if (freed.bad) {
         wh_add_u64_relaxed(&h.header->bad_frees, 1);
     }
