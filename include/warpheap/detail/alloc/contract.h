@@ -53,6 +53,12 @@
  *   void wh_X_grow(wh_X_ref h, wh_X_ref old, uint64_t i, uint64_t n)
  *       copies; h is as wh_X_init has left it
  *
+ * With WH_CAP_COMPACT, and #define WH_ALLOC_COMPACTS in the family's header, device, on a quiet heap:
+ *   void wh_X_compact_queues(wh_X_ref h, wh_compaction *out)
+ *       by all threads of blocks of 2^k, at least a warp; each takes queues by its number
+ *   void wh_X_compact_chunks(wh_X_ref h, uint64_t i, uint64_t n, wh_compaction *out)
+ *       behind it; both add to *out
+ *
  * With a #define in the family's header there is more, at the struct that is named, below:
  *   WH_ALLOC_RESERVES wh_reserve_plan, with WH_CAP_RESERVE; WH_ALLOC_GAUGES wh_gauge_lens;
  *   WH_ALLOC_SAVES wh_image_shape; WH_ALLOC_RECORDS wh_watch;

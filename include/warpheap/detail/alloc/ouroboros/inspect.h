@@ -18,7 +18,7 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_ref h, uint32_t c) {
     if (!wh_chunk_pool_empty(wh_ouro_pool_(h), level)) {
         return 1;
     }
-    for (uint32_t u = 0; u < h.n_classes; u++) {
+    for (uint32_t u = 0; u < h.n_classes && !h.keep_chunks; u++) {
         if (u != c && wh_ouro_level_(h, u) >= level &&
             wh_ouro_full_now_(*wh_ouro_full_(h, u)) > 0) {
             return 1;
