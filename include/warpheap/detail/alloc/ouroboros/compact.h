@@ -144,9 +144,10 @@ WH_FN wh_ouro_at wh_ouro_count_free_(const wh_ouro_pass *s) {
     }
     for (uint32_t k = t; k < wh_ouro_opens_(s->h, s->c); k += wh_block_threads()) {
         const uint64_t w = wh_load_u64_relaxed(wh_ouro_open_(s->h, s->c, k));
-        const uint32_t ahead = pages - wh_ouro_open_next_(w);
-        if (ahead != 0) {
-            wh_add_u32_relaxed(&s->h.count[wh_ouro_open_chunk_(w)], ahead * WH_OURO_QUEUED);
+        const uint32_t next = wh_ouro_open_next_(w);
+        if (next < pages) {
+            wh_add_u32_relaxed(&s->h.count[wh_ouro_open_chunk_(w)],
+                               (pages - next) * WH_OURO_QUEUED);
         }
     }
     return at;
@@ -174,7 +175,8 @@ WH_FN uint64_t wh_ouro_move_values_(const wh_ouro_pass *s, wh_ouro_at at) {
             const uint64_t p = WH_PLANT(ouro_k2_order, to + mine - 1, to + all - mine);
             wh_ouro_at there = behind;
             wh_ouro_go_(s, &there, p >> s->per_log2);
-            wh_store_u32_relaxed(wh_ouro_entry_(s, there, p), value);
+            wh_store_u32_relaxed(wh_ouro_entry_(s, there, p),
+                                 WH_PLANT(ouro_k3, value, wh_load_u32_relaxed(entry))); /* K3 */
         }
         if (all != 0) {
             wh_ouro_go_(s, &behind, to >> s->per_log2);
@@ -191,7 +193,8 @@ WH_FN void wh_ouro_finish_takes_(const wh_ouro_pass *s, uint64_t to) {
     if (s->q.kind == WH_VQUEUE_LINKED && t == 0) {
         for (uint64_t j = s->front >> s->per_log2; j < last; j++) {
             wh_ouro_go_(s, &at, j);
-            wh_store_u32_relaxed(&s->k.done[at.chunk], (uint32_t)per);
+            wh_store_u32_relaxed(&s->k.done[at.chunk],
+                                 WH_PLANT(ouro_k2_done, (uint32_t)per, (uint32_t)(s->front % per)));
         }
     }
     if (to % per != 0 && t == 0) {
@@ -248,10 +251,10 @@ WH_FN void wh_ouro_set_front_(const wh_ouro_pass *s, uint64_t to, wh_compaction 
 WH_FN void wh_ouro_compact_queue_(wh_ouro_ref h, uint32_t c, wh_compaction *out) {
     const wh_ouro_pass s = wh_ouro_pass_(h, c);
     const wh_ouro_at end = wh_ouro_count_free_(&s);
-    wh_syncthreads(); /* K1: all are counted */
+    WH_PLANT(ouro_k1_counted, wh_syncthreads(), (void)0); /* K1: all are counted */
     for (uint32_t k = wh_thread_in_block(); k < wh_ouro_opens_(h, c); k += wh_block_threads()) {
         const uint64_t w = wh_load_u64_relaxed(wh_ouro_open_(h, c, k));
-        if (w != wh_ouro_used_up_(h, c) && wh_ouro_open_next_(w) < wh_ouro_pages_(h, c) &&
+        if (wh_ouro_open_next_(w) < wh_ouro_pages_(h, c) &&
             WH_PLANT(ouro_k1_open, wh_ouro_is_whole_(h, c, wh_ouro_open_chunk_(w)), 0)) {
             wh_store_u64_relaxed(wh_ouro_open_(h, c, k), wh_ouro_used_up_(h, c));
         }
