@@ -37,6 +37,7 @@ typedef struct wh_bench_options {
     uint32_t rounds; /* repeat, server, slabhash, graph-memory, graph-expand; steps of cells; at
                         most WH_BENCH_MAX_REPS */
     int plain;       /* timed kernels without launch bounds */
+    int compact;     /* drift, scenarios: wh_heap_compact between launches */
     double limit;    /* seconds that a series of repetitions may take; a case: a multiple */
     const wh_any_options *options; /* of heaps: one a family, all measured */
     size_t n_options;

@@ -29,7 +29,8 @@ enum {
     OPT_PART,
     OPT_CELL_LIMIT,
     OPT_SERVE,
-    OPT_ABOUT
+    OPT_ABOUT,
+    OPT_COMPACT
 };
 
 static const struct argp_option options[] = {
@@ -57,6 +58,8 @@ static const struct argp_option options[] = {
      "time kernels without launch bounds, as a user's __global__ function is compiled who says "
      "nothing of them; on the simulated device they are the same",
      2},
+    {"compact", OPT_COMPACT, NULL, 0,
+     "drift, scenarios: call wh_heap_compact between launches, where the allocator has it", 2},
     {"limit", OPT_LIMIT, "SECONDS", 0,
      "repetitions of one thing end after so long, and what an allocator has not begun in a case "
      "after 4 times as long (10: drift, walk, crossover, scenarios, server, fill-log, ops-*) is "
@@ -332,6 +335,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return set_count(r, "rounds", arg, &r->bench.rounds);
     case OPT_PLAIN:
         r->bench.plain = 1;
+        return 0;
+    case OPT_COMPACT:
+        r->bench.compact = 1;
         return 0;
     case OPT_LIMIT:
         if (!cli_parse_decimal(arg, &r->bench.limit) || !(r->bench.limit > 0)) {

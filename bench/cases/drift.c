@@ -23,6 +23,7 @@ typedef struct drift_round {
     uint64_t largest; /* a single block that malloc still returns then */
     int cut;          /* time was over before that was known */
     double us, floor_us;
+    whi_bench_compactions compactions; /* behind the frees */
 } drift_round;
 
 typedef struct drift_state {
@@ -130,6 +131,7 @@ static wh_status report(drift_state *d, const drift_round *r) {
     if (!r->cut) {
         whi_bench_add_value(&row, "largest", (double)r->largest, 0);
     }
+    whi_bench_add_compactions(&row, &r->compactions);
     whi_bench_set_sample(&d->p.mallocs, r->us);
     return whi_bench_emit(d->p.b, &row, &d->p.mallocs);
 }
@@ -150,6 +152,7 @@ static wh_status one_round(drift_state *d, drift_round *r) {
     }
     if (!d->p.broken) {
         WHI_BENCH_TRY(free_half(d, r));
+        WHI_BENCH_TRY(whi_bench_compact(d->p.b, &r->compactions));
         /* the frees left the others alone */
         WHI_BENCH_TRY(whi_bench_ledger_verify(l, &d->p, WHI_BENCH_CONTENTS, &counts));
         whi_bench_count(&d->p, &counts, 0);

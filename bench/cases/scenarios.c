@@ -49,15 +49,19 @@ static wh_status scenario(scenarios *w, double share, whi_bench_blocks blocks) {
     whi_bench_progress(b, blocks.hi, blocks.n);
     WHI_BENCH_TRY(whi_bench_begin(b, &w->p, b->heap_bytes, blocks));
     whi_bench_row row = row_of(w, "malloc", share);
+    whi_bench_compactions compactions = {0, 0, 0};
     WHI_BENCH_TRY(whi_bench_floor(&w->p, b->kernels->floor_single, blocks.n, &row.us_null));
     for (uint32_t rep = 0; !w->p.broken && rep < b->reps; rep++) {
         WHI_BENCH_TRY(whi_scarce_make(&w->heap, share, rep, part));
         if (b->turn.left_out.size != 0) {
             return WH_OK; /* time was over before the heap was full */
         }
+        WHI_BENCH_TRY(whi_bench_compact(b, &compactions));
         WHI_BENCH_TRY(malloc_and_free(w, blocks.n));
     }
-    WHI_BENCH_TRY(whi_bench_emit(b, &row, &w->p.mallocs));
+    whi_bench_row mallocs = row;
+    whi_bench_add_compactions(&mallocs, &compactions);
+    WHI_BENCH_TRY(whi_bench_emit(b, &mallocs, &w->p.mallocs));
     row.op = "free";
     row.us_null = 0;
     return w->p.frees.n != 0 ? whi_bench_emit(b, &row, &w->p.frees) : WH_OK;
@@ -70,6 +74,7 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
     const whi_bench_part part = part_of("malloc+free", share, blocks);
     const wh_launch l = whi_bench_shape(b, n);
     wh_paper_counts counts;
+    whi_bench_compactions compactions = {0, 0, 0};
     if (whi_bench_leave_out(b, part)) {
         return WH_OK;
     }
@@ -79,6 +84,7 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
         whi_bench_watch watch;
         double us = 0;
         WHI_BENCH_TRY(whi_scarce_make(&w->heap, share, rep, part));
+        WHI_BENCH_TRY(whi_bench_compact(b, &compactions));
         wh_paper_call call = w->heap.pages.call;
         call.ptrs = w->p.call.ptrs;
         call.warps = n;
@@ -92,7 +98,8 @@ static wh_status at_once(scenarios *w, double share, uint64_t n) {
     }
     WHI_BENCH_TRY(whi_pages_get_counts(&w->heap.pages, &counts));
     w->p.mallocs.failed = counts.failed;
-    const whi_bench_row row = row_of(w, "malloc+free", share);
+    whi_bench_row row = row_of(w, "malloc+free", share);
+    whi_bench_add_compactions(&row, &compactions);
     return whi_bench_emit(b, &row, &w->p.mallocs);
 }
 

@@ -337,6 +337,14 @@ wh_status whi_bench_new_heap(whi_bench_plan *p);
 /* Resets the heap of an allocator that can; keeps that of another one. */
 wh_status whi_bench_fresh_heap(whi_bench *b);
 
+/* With --compact, and an allocator that can: wh_heap_compact between launches, added to *sum. */
+typedef struct whi_bench_compactions {
+    uint32_t n;     /* calls */
+    double us;      /* of all calls, as the host sees them */
+    uint64_t bytes; /* of chunks that serve any size again */
+} whi_bench_compactions;
+wh_status whi_bench_compact(whi_bench *b, whi_bench_compactions *sum);
+
 /* Grows a device array that keeps no contents. */
 wh_status whi_bench_need(whi_bench *b, void **array, uint64_t *room, uint64_t n, uint64_t bytes);
 wh_status whi_bench_need_ptrs(whi_bench *b, uint64_t n);
@@ -353,6 +361,8 @@ void whi_bench_aim(whi_bench_plan *p, whi_bench_blocks blocks);
 /* A row about the blocks of p->call, and one more figure of it, unless that is NaN. */
 whi_bench_row whi_bench_row_of(const whi_bench_plan *p, const char *phase, const char *op);
 void whi_bench_add_value(whi_bench_row *row, const char *name, double value, int decimals);
+/* What compactions took and brought, each in the mean, if there were any. */
+void whi_bench_add_compactions(whi_bench_row *row, const whi_bench_compactions *sum);
 
 /* Blocks of 256 threads, n or a few more. */
 wh_launch whi_bench_shape(whi_bench *b, uint64_t n);

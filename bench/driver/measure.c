@@ -129,6 +129,27 @@ wh_status whi_bench_fresh_heap(whi_bench *b) {
     return whi_bench_can(b, WH_CAP_RESET) ? whi_bench_reset_heap(b) : WH_OK;
 }
 
+wh_status whi_bench_compact(whi_bench *b, whi_bench_compactions *sum) {
+    wh_compaction done;
+    if (!b->options->compact || !whi_bench_can(b, WH_CAP_COMPACT)) {
+        return WH_OK;
+    }
+    WHI_BENCH_TRY(whi_bench_check(b, wh_device_sync(b->device), "a kernel"));
+    const double start = whi_bench_wall_seconds();
+    WHI_BENCH_TRY(whi_bench_check(b, wh_heap_compact(b->heap, &done), "compact"));
+    sum->us += (whi_bench_wall_seconds() - start) * 1e6;
+    sum->bytes += done.bytes;
+    sum->n++;
+    return WH_OK;
+}
+
+void whi_bench_add_compactions(whi_bench_row *row, const whi_bench_compactions *sum) {
+    if (sum->n != 0) {
+        whi_bench_add_value(row, "us_compaction", sum->us / sum->n, 3);
+        whi_bench_add_value(row, "compacted", (double)sum->bytes / sum->n, 0);
+    }
+}
+
 wh_status whi_bench_need(whi_bench *b, void **array, uint64_t *room, uint64_t n, uint64_t bytes) {
     if (n <= *room) {
         return WH_OK;

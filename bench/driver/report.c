@@ -357,6 +357,9 @@ json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed) {
     e |= json_object_set_new(meta, "reps", integer(b->reps));
     e |= json_object_set_new(meta, "limit", b->limit > 0 ? json_real(b->limit) : json_null());
     e |= json_object_set_new(meta, "check", json_string(checks[b->options->check]));
+    if (b->options->compact) {
+        e |= json_object_set_new(meta, "compact", json_true());
+    }
     if (b->on_sim) {
         const char *ran = b->info->driver; /* "random/0 seed 7 ...", what WH_SIM says included */
         e |= json_object_set_new(meta, "policy", json_stringn(ran, strcspn(ran, "/")));

@@ -254,6 +254,15 @@ wh_status wh_heap_check(wh_heap *heap, wh_report *report);
 wh_status wh_heap_check_on(wh_heap *heap, wh_report *report, void *stream);
 wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream);
 
+/* Between launches: takes free blocks out of the queues in which they wait for requests of their
+ * size, where all blocks of a chunk are free, and makes that chunk free for any size. Live blocks,
+ * pointers and handles stay as they are. What stays in a queue keeps its order. *done (may be
+ * NULL): what it has done; all 0 if it failed. Errors: BAD_ARGUMENT, UNSUPPORTED (without
+ * WH_CAP_COMPACT: no such queues), OUT_OF_MEMORY, DEVICE_ERROR. docs/papers/ouroboros.md has more.
+ * Cost: two kernels over the queues and the chunks. */
+wh_status wh_heap_compact(wh_heap *heap, wh_compaction *done);
+wh_status wh_heap_compact_on(wh_heap *heap, wh_compaction *done, void *stream);
+
 /* Calls visit for every live block, in no promised order: its device address and
  * usable size. A non-zero return ends the walk. UNSUPPORTED without WH_CAP_WALK. */
 typedef int (*wh_visit_fn)(void *context, void *block, uint64_t usable_bytes);

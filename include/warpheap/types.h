@@ -49,13 +49,13 @@ const char *wh_status_name(wh_status status);
 const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
- * wh_heap_handle, wh_heap_grow, wh_heap_extend, wh_heap_trim, wh_heap_growth_start,
- * wh_heap_growth_stop, wh_heap_check_blocks, wh_heap_register_blocks, wh_heap_make_calls, calls of
- * records.h, snapshot.h, graph.h and its fellows, ops.h, kdtree.h or checkpoint.h: why it failed
- * and what to do about it; "" if it succeeded, or the status says all, or it is DEVICE_ERROR, of
- * which wh_device_error_text has the line. Likewise, where such a thing came after it, about a
- * launch that was refused and a device call made on the host. Never NULL; the text changes with the
- * thread's next such call. */
+ * wh_heap_handle, wh_heap_grow, wh_heap_compact, wh_heap_extend, wh_heap_trim,
+ * wh_heap_growth_start, wh_heap_growth_stop, wh_heap_check_blocks, wh_heap_register_blocks,
+ * wh_heap_make_calls, calls of records.h, snapshot.h, graph.h and its fellows, ops.h, kdtree.h or
+ * checkpoint.h: why it failed and what to do about it; "" if it succeeded, or the status says all,
+ * or it is DEVICE_ERROR, of which wh_device_error_text has the line. Likewise, where such a thing
+ * came after it, about a launch that was refused and a device call made on the host. Never NULL;
+ * the text changes with the thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
@@ -85,7 +85,8 @@ uint32_t wh_version(void);
     X(13, OWN_MEMORY, "own-memory", "blocks lie in the heap's own memory")                 \
     X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
     X(15, LEFT, "left", "tells how many blocks of a size are left")                        \
-    X(16, RESERVE, "reserve", "extend and trim map and give back reserved address space")
+    X(16, RESERVE, "reserve", "extend and trim map and give back reserved address space")  \
+    X(17, COMPACT, "compact", "compact takes free memory out of the queues of its size")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,
@@ -171,6 +172,15 @@ typedef struct wh_report {
     uint64_t first_tag;   /* number of the first broken invariant (I<n>), 0 = none */
     uint64_t first_where; /* allocator's own index of the place (segment, block, slot) */
 } wh_report;
+
+/* What wh_heap_compact has done. */
+typedef struct wh_compaction {
+    uint64_t queued;  /* entries that the queues had before: free blocks, or with variants of
+                         Ouroboros whose queues hold chunks, chunks with free blocks */
+    uint64_t removed; /* of these, those that it took out */
+    uint64_t chunks;  /* that serve any size again, those that the queues lay on included */
+    uint64_t bytes;   /* of these chunks */
+} wh_compaction;
 
 #ifdef __cplusplus
 }

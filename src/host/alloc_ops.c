@@ -284,6 +284,34 @@ static wh_status read_sites(const wh_launch *l, const uint64_t *sites, wh_record
 #define read_sites NULL
 #endif
 
+#ifdef WH_ALLOC_COMPACTS
+/* Blocks each of which does one queue after the other, and their threads. */
+#define COMPACT_BLOCKS 32u
+#define COMPACT_THREADS (WH_TARGET_IS_SIM ? 64u : 1024u)
+
+WH_KERNEL(compact_queues_kernel, ops_args, a) {
+    WH_OF_(compact_queues)(a.heap, (wh_compaction *)a.out);
+}
+
+WH_KERNEL(compact_chunks_kernel, ops_args, a) {
+    WH_OF_(compact_chunks)
+    (a.heap, wh_thread_id(), wh_grid_threads(), (wh_compaction *)a.out);
+}
+
+static wh_status compact(const wh_launch *items, const void *handle, wh_compaction *out) {
+    const wh_compaction nothing = {0, 0, 0, 0};
+    const ops_args a = make_args(handle, out);
+    wh_launch l = *items;
+    l.blocks = COMPACT_BLOCKS;
+    l.threads = COMPACT_THREADS;
+    wh_status s = start(items, out, &nothing, sizeof nothing);
+    s = s == WH_OK ? compact_queues_kernel(&l, &a) : s;
+    return s == WH_OK ? compact_chunks_kernel(items, &a) : s;
+}
+#else
+#define compact NULL
+#endif
+
 WH_KERNEL(left_kernel, ops_args, a) {
     wh_left_query *q = (wh_left_query *)a.out;
     const uint64_t mine = WH_OF_(left)(a.heap, q->bytes, wh_thread_id(), wh_grid_threads());
@@ -307,6 +335,6 @@ WH_TABLE(whi_alloc_ops) = {
     /* clang-format off */
     WH_OF_(NAME), (uint32_t)sizeof(wh_heap_ref), plan, init, stats, check, walk, grow_plan, grow,
     reserve_plan, reserve_step, image_of, image_plan, live, adopt, left, gauge,
-    watch_bytes, set_watch, check_blocks, snapshot, read_sites, layout,
+    watch_bytes, set_watch, check_blocks, snapshot, read_sites, compact, layout,
     /* clang-format on */
 };

@@ -54,6 +54,9 @@ typedef struct whi_alloc_ops {
     wh_status (*snapshot)(const wh_launch *launch, const void *handle, const wh_snapshot_window *w);
     wh_status (*read_sites)(const wh_launch *launch, const uint64_t *sites, wh_record_site *texts,
                             uint64_t n);
+    /* Of an allocator with WH_CAP_COMPACT, else NULL: contract.h. items: of the second kernel's
+     * launch; out: device memory. */
+    wh_status (*compact)(const wh_launch *items, const void *handle, wh_compaction *out);
     /* The hash of how this code lays a heap out (wh_layout_hash). */
     uint64_t (*layout)(void);
 } whi_alloc_ops;

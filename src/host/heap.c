@@ -601,6 +601,46 @@ wh_status wh_heap_check_blocks(wh_heap *heap, int with_leaks, uint64_t *found) {
     return s;
 }
 
+/* --- compaction ------------------------------------------------------------------- */
+
+static wh_status start_compact(wh_heap *heap, const void *question, void *out, void *stream) {
+    (void)question;
+    const wh_launch l = whi_heap_launch(heap, heap->plan.init_items, stream);
+    return heap->ops->compact(&l, heap->handle, out);
+}
+
+static wh_status compact(wh_heap *heap, wh_compaction *done, void *stream, int on_stream) {
+    WHI_RANGE("wh_heap_compact");
+    const wh_compaction nothing = {0, 0, 0, 0};
+    wh_compaction c = nothing;
+    whi_forget_error();
+    if (done != NULL) {
+        *done = nothing;
+    }
+    if (heap == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
+    if ((heap->info->caps & WH_CAP_COMPACT) == 0) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "heaps of %s have no queues of free blocks to compact (`warpheap info`: "
+                          "compact)",
+                          heap->info->name);
+    }
+    const wh_status s = inspect(heap, start_compact, &c, sizeof c, stream, on_stream);
+    if (s == WH_OK && done != NULL) {
+        *done = c;
+    }
+    return s;
+}
+
+wh_status wh_heap_compact(wh_heap *heap, wh_compaction *done) {
+    return compact(heap, done, NULL, 0);
+}
+
+wh_status wh_heap_compact_on(wh_heap *heap, wh_compaction *done, void *stream) {
+    return compact(heap, done, stream, 1);
+}
+
 /* --- walk ------------------------------------------------------------------------- */
 
 /* One walk into room for `capacity` entries. *entries: what was found, if all fitted. */

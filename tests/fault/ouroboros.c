@@ -127,6 +127,86 @@ WH_KERNEL(ouro_refill, workload_args, a) {
     }
 }
 
+/* --- compaction ------------------------------------------------------------------------------- */
+
+#define KEPT_OUT 8u /* of a.data: where the values begin; before that what compaction reports */
+
+/* Lists all queues into a.data: how many values there are. */
+WH_FN uint64_t list_queues(const workload_args *a, uint64_t at) {
+    const wh_ouro_ref h = a->ouro;
+    for (uint32_t c = 0; c < h.n_classes; c++) {
+        const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
+        for (uint64_t p = wh_load_u64_relaxed(q.front); p < wh_load_u64_relaxed(q.back); p++) {
+            uint64_t walk = 0;
+            uint32_t chunk = WH_CHUNK_NONE;
+            const uint32_t *e = NULL;
+            for (uint32_t step = 0; e == NULL && step < h.n_chunks; step++) {
+                e = wh_vqueue_entry_(q, wh_ouro_queue_chunks_(h), p, &walk, &chunk);
+            }
+            if (at < UNIVERSE) {
+                a->data[at++] = (uint64_t)c << 32 | (e != NULL ? wh_load_u32_relaxed(e) : 0);
+            }
+        }
+    }
+    return at;
+}
+
+/* One block, which compacts the heap: what stays in the queues must be in the order of before. */
+WH_FN void compact_and_look(const workload_args *a) {
+    wh_compaction *out = (wh_compaction *)(void *)a->data;
+    uint64_t before = 0;
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        before = list_queues(a, KEPT_OUT);
+    }
+    wh_syncthreads();
+    wh_ouro_compact_queues_(a->ouro, out);
+    wh_syncthreads();
+    wh_ouro_compact_chunks_(a->ouro, wh_thread_in_block(), wh_block_threads(), out);
+    wh_syncthreads();
+    if (wh_thread_in_block() == 0) {
+        const uint64_t after = list_queues(a, before);
+        uint64_t k = KEPT_OUT;
+        for (uint64_t n = before; n < after; n++, k++) {
+            while (k < before && a->data[k] != a->data[n]) {
+                k++;
+            }
+            wh_add_u32_relaxed(&a->found->lost, k >= before);
+        }
+    }
+    wh_syncthreads();
+}
+
+/* As churn, with more blocks for each lane, of few sizes. In turns of 24 steps first most lanes
+ * give theirs back, then all do, and each time the block compacts the heap. */
+WH_KERNEL(ouro_compact, workload_args, a) {
+    const uint64_t i = wh_thread_id();
+    uint32_t random = a.seed * 7919u + (uint32_t)i * 104729u + 1u;
+    uint64_t *held[4] = {NULL, NULL, NULL, NULL};
+    uint64_t words[4] = {0, 0, 0, 0};
+    for (uint32_t step = 0; step < a.steps * 24; step++) {
+        const uint32_t turn = step % 24, s = turn < 16 ? next(&random) % 4 : turn % 4;
+        const int gives = turn >= 20 || (turn >= 16 && i % 32 > 7);
+        if (held[s] != NULL && (turn < 16 || gives)) {
+            if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {
+                wh_add_u32_relaxed(&a.found->overlaps, 1);
+            }
+            wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), held[s]);
+            held[s] = NULL;
+        } else if (turn < 16 && held[s] == NULL) {
+            words[s] = (uint64_t)2 << next(&random) % 4;
+            held[s] =
+                (uint64_t *)wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), words[s] * 8);
+            if (held[s] != NULL) {
+                mark(held[s], words[s], (i << 32) + ((uint64_t)s << 16));
+            }
+        }
+        if (turn == 19 || turn == 23) {
+            compact_and_look(&a);
+        }
+    }
+}
+
 /* --- the suite -------------------------------------------------------------------------------- */
 
 /* The least heap has two chunks. */
@@ -159,6 +239,10 @@ static const workload workloads[] = {
     {"s-p-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-p", 5, 64)},
     {"s-c-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-c", 5, 64)},
     {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, HEAP("ouro-s-c", 2, 64)},
+    {"s-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-p", 16, 256)},
+    {"s-c-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-c", 16, 256)},
+    {"va-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-va-p", 20, 8)},
+    {"vl-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-vl-p", 20, 8)},
     {.name = NULL},
 };
 
@@ -178,9 +262,17 @@ static const fault faults[] = {
     {"ouro_x2_puts", "s-p-mixed", EVERYWHERE},     /* ... or pages come back behind the search */
     {"ouro_x2_whole", "s-c-mixed", EVERYWHERE},    /* ... or a chunk becomes free behind it */
     {"ouro_x2_verdict", "s-p-refill", EVERYWHERE}, /* ... or by what was so before a free */
-    {"bulksem_i1", "s-p-churn", EVERYWHERE},       /* a batch that has come is still expected */
-    {"bulksem_i2", "s-p-churn", EVERYWHERE},       /* more is taken than there was */
-    {"bulksem_retake", "s-p-churn", EVERYWHERE},   /* what was not got is not waited for any more */
+    {"ouro_k1", "s-p-compact", EVERYWHERE},        /* a chunk goes back with a live page */
+    {"ouro_k1_open", "s-p-compact", EVERYWHERE},  /* ... or pages of it are ahead in an open word */
+    {"ouro_k1_count", "s-p-compact", EVERYWHERE}, /* ... or of one that stays more are counted */
+    {"ouro_k1_counted", "s-p-compact", EVERYWHERE}, /* ... or is looked at before all are counted */
+    {"ouro_k2_done", "vl-p-compact", EVERYWHERE},   /* a queue chunk is not used up */
+    {"ouro_k2_order", "vl-p-compact", EVERYWHERE},  /* what stays in a queue changes its order */
+    {"ouro_k2_sem", "va-p-compact", EVERYWHERE},    /* ... or what has gone is still counted */
+    {"ouro_k3", "s-p-compact", EVERYWHERE},         /* a value is overwritten before it is moved */
+    {"bulksem_i1", "s-p-churn", EVERYWHERE},        /* a batch that has come is still expected */
+    {"bulksem_i2", "s-p-churn", EVERYWHERE},        /* more is taken than there was */
+    {"bulksem_retake", "s-p-churn", EVERYWHERE}, /* what was not got is not waited for any more */
     {"vqueue_p2_link", "va-c-churn", UNDER_TSAN},
     {"ouro_p2_set", "s-c-churn", UNDER_TSAN},
     {"ouro_p2_claim", "s-c-churn", UNDER_TSAN},

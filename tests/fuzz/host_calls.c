@@ -126,6 +126,7 @@ static void call(player *x, uint8_t what, uint32_t number) {
     case 8:
         (void)wh_heap_extent(x->heap, &mapped, &reserved, &granule);
         (void)wh_heap_blocks_left(x->heap, number, &left);
+        (void)wh_heap_compact(x->heap, NULL);
         break;
     default:
         play_once(x, what % 12 == 9 ? number % 64 : number);

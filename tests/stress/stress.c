@@ -272,6 +272,16 @@ static int shrink_and_grow(run *x) {
                             ok(x, wh_heap_extend(x->heap, given), "extend") && inspect(x, 0));
 }
 
+/* What waits in queues of one size goes back, for half of the runs. */
+static int compact(run *x) {
+    wh_compaction done = {0, 0, 0, 0};
+    return !can(x, WH_CAP_COMPACT) || x->seed % 2 == 0 ||
+           (ok(x, wh_heap_compact(x->heap, &done), "compact") &&
+            expect(x, done.removed <= done.queued, "more was removed than there was",
+                   done.removed) &&
+            inspect(x, 0));
+}
+
 static int storm(run *x) {
     uint64_t random = x->seed * 977 + x->policy * 31 + x->config;
     plan p;
@@ -285,7 +295,7 @@ static int storm(run *x) {
         if (!launch(x, x->kernels->storm, &p.c, p.z.blocks, p.z.threads, &r) ||
             !expect(x, r.served > 0 || r.nulls > 0, "nothing was asked for", 0) ||
             !expect(x, !x->strict || r.nulls == 0, "NULL although memory was free", r.nulls) ||
-            !inspect(x, 0) || !shrink_and_grow(x)) {
+            !inspect(x, 0) || !shrink_and_grow(x) || !compact(x)) {
             return 0;
         }
     }

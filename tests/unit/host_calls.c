@@ -582,6 +582,8 @@ static void test_no_heap(void **state) {
         wh_heap_get_stats(no, &s),
         wh_heap_get_stats_on(no, &s, NULL),
         wh_heap_get_stats_async(no, &s, NULL),
+        wh_heap_compact(no, NULL),
+        wh_heap_compact_on(no, NULL, NULL),
         wh_heap_check(no, &r),
         wh_heap_check_on(no, &r, NULL),
         wh_heap_check_async(no, &r, NULL),

@@ -56,7 +56,7 @@
  * With a #define in the family's header there is more, at the struct that is named, below:
  *   WH_ALLOC_RESERVES wh_reserve_plan, with WH_CAP_RESERVE; WH_ALLOC_GAUGES wh_gauge_lens;
  *   WH_ALLOC_SAVES wh_image_shape; WH_ALLOC_RECORDS wh_watch;
- *   WH_ALLOC_SNAPSHOTS wh_snapshot_window
+ *   WH_ALLOC_SNAPSHOTS wh_snapshot_window; WH_ALLOC_COMPACTS, with WH_CAP_COMPACT, wh_left_query
  */
 #ifndef WH_ALLOC_CONTRACT_H
 #define WH_ALLOC_CONTRACT_H
@@ -270,7 +270,13 @@ typedef struct wh_snapshot_window {
     uint64_t *n_blocks; /* found, also past capacity */
 } wh_snapshot_window;
 
-/* A question how many blocks are left, in device memory: the answer is added to `blocks`. */
+/*   void wh_X_compact_queues(wh_X_ref h, wh_compaction *out)
+ *       device, on a quiet heap, by all threads of blocks of 2^k, at least a warp; each block takes
+ *       queues by its number
+ *   void wh_X_compact_chunks(wh_X_ref h, uint64_t i, uint64_t n, wh_compaction *out)
+ *       device, behind it; both add to *out (types.h)
+ *
+ * A question how many blocks are left, in device memory: the answer is added to `blocks`. */
 typedef struct wh_left_query {
     uint64_t bytes;
     uint64_t blocks;

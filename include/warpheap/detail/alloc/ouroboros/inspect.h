@@ -18,7 +18,7 @@ WH_FN int wh_ouro_can_fetch_(wh_ouro_ref h, uint32_t c) {
     if (!wh_chunk_pool_empty(wh_ouro_pool_(h), level)) {
         return 1;
     }
-    for (uint32_t u = 0; u < h.n_classes; u++) {
+    for (uint32_t u = 0; u < h.n_classes && !h.keep_chunks; u++) {
         if (u != c && wh_ouro_level_(h, u) >= level &&
             wh_ouro_full_now_(*wh_ouro_full_(h, u)) > 0) {
             return 1;
@@ -108,6 +108,23 @@ WH_FN void wh_ouro_check_open_(wh_ouro_ref h, uint32_t c, uint32_t k, wh_report 
     }
 }
 
+/* Of a queue on chunks: its first chunk is that of `front`, or is finished and the last one; and so
+ * many takes are finished on it. */
+WH_FN int wh_ouro_agrees_(wh_vqueue q, wh_vqueue_chunks k, uint64_t front) {
+    const uint64_t per = (uint64_t)1 << wh_vqueue_per_log2(k), j = front / per;
+    uint64_t link = *wh_vqueue_link_at_(q, j);
+    if (q.kind == WH_VQUEUE_LINKED) {
+        link = q.state->first;
+        if (wh_vqueue_ahead_(j, link) == 1) {
+            return front % per == 0 && k.done[wh_vqueue_chunk_of_(link)] == per;
+        }
+    }
+    if (front % per == 0) {
+        return q.kind != WH_VQUEUE_LINKED || wh_vqueue_is_(link, q.id, j);
+    }
+    return wh_vqueue_is_(link, q.id, j) && k.done[wh_vqueue_chunk_of_(link)] == front % per;
+}
+
 /* I1, I2: every value in the queue of class c is one of its own; the semaphores agree. */
 WH_FN void wh_ouro_check_queue_(wh_ouro_ref h, uint32_t c, uint64_t i, uint64_t n, wh_report *r) {
     const wh_vqueue q = wh_ouro_queue_(h.variant, h, c);
@@ -132,6 +149,9 @@ WH_FN void wh_ouro_check_queue_(wh_ouro_ref h, uint32_t c, uint64_t i, uint64_t 
                  wh_vqueue_number_(q.state->provisioned << WH_VQUEUE_CHUNK_BITS))) {
             wh_report_error(r, 8, c);
         }
+    }
+    if (i == 0 && q.kind != WH_VQUEUE_ARRAY && !wh_ouro_agrees_(q, k, front)) {
+        wh_report_error(r, 8, c);
     }
     for (uint64_t p = front + i; p < back; p += n) {
         uint64_t walk = 0;

@@ -110,6 +110,7 @@ typedef struct wh_ouro_ref {
     uint32_t table_log2[2];  /* of the queues of small and of large classes */
     uint8_t open_first_log2; /* PAGES: open words of class 0, */
     uint8_t open_log2[2];    /* and at most, of a small and of a large class */
+    uint8_t keep_chunks;     /* PAGES: malloc takes no chunk from another class */
     uint32_t bounded[2];
     uint32_t ring_log2[2];
 } wh_ouro_ref;
@@ -510,6 +511,7 @@ WH_FN_HOST wh_status wh_ouro_plan_with_(wh_ouro_ref *h, const wh_ouro_ref *old, 
     }
     h->linear = memory + bytes;
     h->linear_bytes = options->linear_bytes;
+    h->keep_chunks = options->keep_chunks != 0 && !WH_OURO_BY_CHUNK(h->variant);
     plan->init_items = 1;
     plan->metadata_bytes = 0;
     plan->min_bytes = 0;
@@ -680,7 +682,8 @@ static inline uint64_t wh_ouro_layout_(void) {
         WH_F_(bits) WH_F_(count) WH_F_(cls) WH_F_(linear) WH_F_(linear_bytes) WH_F_(data_bytes)
         WH_F_(n_chunks) WH_F_(tree_words) WH_F_(variant) WH_F_(chunk_log2) WH_F_(min_log2)
         WH_F_(n_small) WH_F_(n_classes) WH_F_(apart_log2) WH_F_(large_log2) WH_F_(words_log2)
-        WH_F_(table_log2) WH_F_(open_first_log2) WH_F_(open_log2) WH_F_(bounded) WH_F_(ring_log2)
+        WH_F_(table_log2) WH_F_(open_first_log2) WH_F_(open_log2) WH_F_(keep_chunks)
+        WH_F_(bounded) WH_F_(ring_log2)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_ouro_header, field),
         sizeof(wh_ouro_header),

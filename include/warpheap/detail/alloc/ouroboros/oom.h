@@ -28,6 +28,8 @@
  *   X3  a search that finds nothing LOOKS times, though pages of other classes came into their
  *       queues each time, says less: of each chunk that it was not free as a whole at one moment
  *       of each search. Otherwise malloc would wait for as long as others free
+ *   X4  with keep_chunks a class's chunks are its own, as in the paper. NULL says X1, and that
+ * small chunks of the pool could not be put together. Of the events only the tails count then
  *
  *       Of CHUNKS a free is to raise `full` after it has raised a chunk's count. If in between
  *       another lane takes this chunk, claims of it and lowers `full`, one other chunk that is
@@ -190,10 +192,14 @@ WH_FN_SLOW uint32_t wh_ouro_reclaim_class_(const wh_ouro_header *header, uint32_
 }
 
 /* Takes idle memory of other classes back into the pool, for a chunk of class c. Whether it
- * found some. No lane that calls together with the caller has a take outstanding. */
+ * found some. No lane that calls together with the caller has a take outstanding. X4: with
+ * keep_chunks only chunks of the pool are put together. */
 WH_FN_SLOW int wh_ouro_reclaim_(const wh_ouro_header *header, uint32_t c) {
     const wh_ouro_ref h = header->self;
     const uint32_t level = wh_ouro_level_(h, c);
+    if (h.keep_chunks) {
+        return level == 1 && wh_chunk_pool_merge(wh_ouro_pool_(h));
+    }
     for (uint32_t u = h.n_classes; u-- > 0;) {
         if (u != c && wh_ouro_level_(h, u) >= level && wh_ouro_reclaim_class_(header, u, 0) != 0) {
             return 1;
@@ -236,7 +242,7 @@ WH_FN wh_ouro_events wh_ouro_events_(wh_ouro_ref h) {
     e.whole = wh_load_u64_relaxed(&wh_chunk_pool_ring_(pool, 0)->tail) +
               wh_load_u64_relaxed(&wh_chunk_pool_ring_(pool, 1)->tail);
     e.puts = 0;
-    for (uint32_t u = 0; u < h.n_classes; u++) {
+    for (uint32_t u = 0; u < h.n_classes && !h.keep_chunks; u++) { /* X4 */
         e.whole += wh_ouro_full_ever_(wh_load_u64_relaxed(wh_ouro_full_(h, u)));
         if (!WH_OURO_BY_CHUNK(h.variant)) {
             e.puts += wh_load_u64_relaxed(wh_ouro_at_(h, WH_OURO_AT_BACK, u));
@@ -309,7 +315,8 @@ WH_FN_SLOW int wh_ouro_search_(const wh_ouro_header *header, uint32_t c, uint32_
         return 0;
     }
     looks->next = attempt + WH_OURO_PAUSE;
-    if (!wh_ouro_none_whole_(h, &fronts) || !wh_ouro_none_(header, c)) { /* X1 */
+    if ((!h.keep_chunks && !wh_ouro_none_whole_(h, &fronts)) ||
+        !wh_ouro_none_(header, c)) { /* X1 */
         return 0;
     }
     const wh_ouro_events after = wh_ouro_events_(h);

@@ -19,7 +19,10 @@
       "a linked one") \
     X(ouroboros, linear_bytes, \
       "bytes of a region behind the manager that the caller addresses " \
-      "(wh_ouro_linear)")
+      "(wh_ouro_linear)") \
+    X(ouroboros, keep_chunks, \
+      "variants with pages: 1: a chunk keeps its size, as in the paper, until " \
+      "wh_heap_compact; 0: malloc takes free ones from other sizes before NULL")
 /* clang-format on */
 
 typedef struct wh_ouroboros_options {

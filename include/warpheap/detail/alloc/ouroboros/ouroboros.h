@@ -18,6 +18,7 @@
  *   oom.h      memory of other classes, and NULL: X1, X2, X3, P5, P6
  *   slow.h     the slow path of malloc, and who waits for whom
  *   malloc.h   malloc and free: P1
+ *   compact.h  between launches: chunks that are free as a whole leave their class: K1, K2, K3
  *   grow.h, inspect.h   a larger heap; statistics, check, walk
  *
  * Terms (the papers')
@@ -45,6 +46,7 @@
 #ifndef WH_ALLOC_OUROBOROS_H
 #define WH_ALLOC_OUROBOROS_H
 
+#include "warpheap/detail/alloc/ouroboros/compact.h"
 #include "warpheap/detail/alloc/ouroboros/grow.h"
 #include "warpheap/detail/alloc/ouroboros/inspect.h"
 #include "warpheap/detail/alloc/ouroboros/malloc.h"
@@ -104,11 +106,19 @@
     }                                                                                             \
     WH_FN void wh_##ident##_grow(wh_ouro_ref h, wh_ouro_ref old, uint64_t i, uint64_t n) {        \
         wh_ouro_grow_(h, old, i, n);                                                              \
+    }                                                                                             \
+    WH_FN void wh_##ident##_compact_queues(wh_ouro_ref h, wh_compaction *out) {                   \
+        wh_ouro_compact_queues_(h, out);                                                          \
+    }                                                                                             \
+    WH_FN void wh_##ident##_compact_chunks(wh_ouro_ref h, uint64_t i, uint64_t n,                 \
+                                           wh_compaction *out) {                                  \
+        wh_ouro_compact_chunks_(h, i, n, out);                                                    \
     }
 WH_OURO_VARIANT_LIST(WH_OURO_VARIANT_)
 #undef WH_OURO_VARIANT_
 
 #define WH_ALLOC_GROWS
+#define WH_ALLOC_COMPACTS
 
 #define wh_ouro_s_p_NAME "ouro-s-p"
 #define wh_ouro_s_p_left WH_NO_LEFT
