@@ -1,10 +1,14 @@
-# Spack's recipe of warpheap: docs/INSTALL.md says how it is used. It builds the source that it lies
-# in, so it needs no address; a repository adds the `url` and the `sha256` of a release.
+# The recipe of warpheap for Spack 1.0 and later: docs/INSTALL.md says how it is used. It builds the
+# source that lies there, so it needs no address; who publishes it adds the `url` and the `sha256`
+# of a release.
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+from spack_repo.builtin.build_systems.cuda import CudaPackage
+
 from spack.package import *
 
 
 class Warpheap(CMakePackage, CudaPackage):
-    """malloc and free for GPU kernels: heaps in device memory, and a simulated device on the CPU."""
+    """malloc and free for GPU kernels: heaps in device memory, and a simulated device."""
 
     license("MIT", checked_by="the warpheap authors")
 

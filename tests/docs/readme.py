@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """readme.py: the documents tell the truth where a program can check it: the code that README.md
 and docs/CUDA.md show is that of examples which the tests build, as is GRAPH.md's program, every
-link leads somewhere, every file of results is linked from some page, and every allocator of list.h
-is in the README's table.
+link leads somewhere, to a heading that is there, every file of results is linked from some page, and
+every allocator of list.h is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
@@ -66,6 +66,30 @@ def documents(root):
             for file in sorted(root.glob(pattern))]
 
 
+def headings(document):
+    """What a link may name behind #, as the sites that show the pages make it of a heading."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
+    found = []
+    for heading in re.findall(r"^#+ +(.*?) *$", text, re.M):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.append(slug if slug not in found else f"{slug}-{found.count(slug)}")
+    return found
+
+
+def anchors(root):
+    """The links to a heading that is not there."""
+    wrong, known = [], {}
+    for document in documents(root):
+        text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.S | re.M)
+        for link, heading in re.findall(r"\]\(((?:[^)#:\s]+\.md)?)#([^)\s]+)\)", text):
+            target = (document.parent / link).resolve() if link else document.resolve()
+            if target.exists() and heading not in known.setdefault(target, headings(target)):
+                wrong.append("{}: no heading {}#{}".format(document.relative_to(root), link,
+                                                           heading))
+    return wrong
+
+
 def links(root):
     """The links that lead nowhere, and the files of results that no page quotes."""
     wrong = []
@@ -84,7 +108,7 @@ def links(root):
 def main():
     root = pathlib.Path(sys.argv[1])
     readme = (root / "README.md").read_text()
-    wrong = snippets(root) + links(root)
+    wrong = snippets(root) + links(root) + anchors(root)
     list_h = (root / "include/warpheap/detail/alloc/list.h").read_text()
     names = re.findall(r'^\s*X\(\w+, "([^"]+)"', list_h, re.M)
     if not names:

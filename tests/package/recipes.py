@@ -144,6 +144,9 @@ def check_spack(root, said):
         return
     bases = {base.id for base in package.bases}
     must(bases == {"CMakePackage", "CudaPackage"}, f"spack: the bases are {bases}")
+    modules = {node.module.rsplit(".", 1)[-1] for node in tree.body
+               if isinstance(node, ast.ImportFrom)}
+    must(modules == {"cmake", "cuda", "package"}, f"spack: imports of {modules}")
     calls = {}  # name: first arguments, of calls in the class
     for node in package.body:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
