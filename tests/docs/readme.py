@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """readme.py: the documents tell the truth where a program can check it: the code that README.md
 and docs/CUDA.md show is that of examples which the tests build, as is GRAPH.md's program, every
-link leads somewhere, to a heading that is there, every file of results is linked from some page, and
-every allocator of list.h is in the README's table.
+link leads somewhere, to a heading that is there, every file of results is linked from some page,
+and every allocator of list.h is in the README's table.
 
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.

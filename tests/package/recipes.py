@@ -27,7 +27,8 @@ LIBRARIES = {"ZLIB": ("zlib1g-dev", "zlib-api", "zlib"),
              "JANSSON": ("libjansson-dev", "jansson", "jansson"),
              "ASSIMP": ("libassimp-dev", "assimp", "libassimp")}
 # Of a build with CUDA, which Debian's main cannot have.
-DEVICE_FILES = re.compile(r"libwarpheap_(device|abi|malloc)|warpheap-(device|abi)|\.(fatbin|ltoir|ptx)$")
+DEVICE_FILES = re.compile(r"libwarpheap_(device|abi|malloc)|warpheap-(device|abi)|"
+                          r"\.(fatbin|ltoir|ptx)$")
 
 wrong = []
 
@@ -129,8 +130,8 @@ def check_symbols(root, text, major_minor):
     """The versions of symbols that cmake/*.map give the libraries."""
     for file in sorted((root / "cmake").glob("*.map")):
         nodes = set(re.findall(r"^(WARPHEAP_[\w.]+) \{", file.read_text(), re.M))
-        part = re.search(rf"^lib{file.stem}\.so\.{re.escape(major_minor)} .*\n((?:[ *].*\n)*)", text,
-                         re.M)
+        name = re.escape(f"lib{file.stem}.so.{major_minor}")
+        part = re.search(rf"^{name} .*\n((?:[ *].*\n)*)", text, re.M)
         listed = set(re.findall(r"\(symver\)(\S+)", part[1])) if part else None
         must(listed == nodes, f"debian: symbols of lib{file.stem}: {listed}, not {nodes}")
 
