@@ -192,6 +192,58 @@ void test_full(void **state) {
     assert_true(refused > 20);
 }
 
+/* One key to which all lanes assign: of the values of a lane nobody finds an older one after a
+ * newer one, and the key is new to one lane alone. */
+struct latest_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+    uint64_t seed;
+    wh::hash_map<uint32_t, uint32_t> *map;
+    uint32_t *new_to; /* how many lanes */
+};
+WH_KERNEL(make_latest, latest_args, a) {
+    ::new (static_cast<void *>(a.map)) wh::hash_map<uint32_t, uint32_t>(a.heap);
+}
+WH_KERNEL(play_latest, latest_args, a) {
+    const uint32_t t = static_cast<uint32_t>(wh_thread_id());
+    uint64_t random = a.seed * 1000 + t;
+    uint32_t seen[LANES] = {0}, value = 0;
+    for (uint32_t i = 1; i <= CALLS; i++) {
+        if (next_random(&random) % 2 == 0) {
+            const wh::insert_result r = a.map->insert_or_assign(7, t << 16 | i);
+            CHECK(!r.failed());
+            wh_add_u32_relaxed(a.new_to, r.success());
+            seen[t] = i;
+        }
+        if (a.map->find(7, value)) {
+            CHECK((value & 0xffff) >= seen[value >> 16]);
+            seen[value >> 16] = value & 0xffff;
+        } else {
+            CHECK(seen[t] == 0);
+        }
+    }
+}
+WH_KERNEL(end_latest, latest_args, a) {
+    CHECK(*a.new_to == 1 && a.map->size() == 1);
+    a.map->~hash_map();
+}
+void test_latest(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + 2 * n_seeds(); seed++) {
+        place p(seed, 8 << 20, weak_of(seed));
+        latest_args a;
+        a.heap = p.ref();
+        a.wrong = p.wrong;
+        a.seed = seed;
+        a.map = static_cast<decltype(a.map)>(take(p.device.get(), sizeof *a.map));
+        a.new_to = static_cast<uint32_t *>(take(p.device.get(), 256));
+        p.run(make_latest, a, 1, 1);
+        p.run(play_latest, a, 3, LANES / 3);
+        p.run(end_latest, a, 1, 1);
+        p.close();
+    }
+}
+
 struct set_args {
     wh::heap_ref heap;
     uint32_t *wrong;
@@ -237,10 +289,8 @@ void test_set(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_few),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_few), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_latest), cmocka_unit_test(test_set),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
