@@ -131,7 +131,7 @@ def heat_cell(column, line, left_out):
         out = any((line, column.case, op) in left_out for op in (column.op, None))
         text = "NULL" if flawed else "limit" if out else NONE
         return Cell(text, "", "flaw" if flawed or out else "none",
-                    "no row is sound" if flawed else "left out: its time was over" if out else "")
+                    "no row is sound" if flawed else "left out; below it says why" if out else "")
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     most = max(map(len, column.ratios.values()))
     part = len(ratios) < most
