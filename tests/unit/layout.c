@@ -32,13 +32,11 @@
 #include "warpheap/detail/alloc/xmalloc/xmalloc.h"
 
 /* One of each family, and of what is laid out in another way. */
-#define FAMILIES(X)                                                                                \
-    X(tessera)                                                                                     \
-    X(null)                                                                                        \
-    X(floor)                                                                                       \
-    X(bump)                                                                                        \
-    X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) X(awmalloc) X(cmalloc) X(scatteralloc) \
-        X(halloc) X(fdgmalloc) X(bulk) X(kma) X(dynasoar)
+/* clang-format off */
+#define FAMILIES(X) \
+    X(tessera) X(null) X(floor) X(bump) X(gallatin) X(ouro_s_p) X(rw) X(page_queue) X(rwmalloc) \
+    X(awmalloc) X(cmalloc) X(scatteralloc) X(halloc) X(fdgmalloc) X(bulk) X(kma) X(dynasoar)
+/* clang-format on */
 
 #define LAYOUT_(ident) wh_##ident##_layout(),
 #define COUNT_(ident) +1

@@ -97,6 +97,12 @@ WH_FN wh_page_found wh_dynasoar_take_(wh_dynasoar_ref h, uint32_t kind, uint32_t
     return found;
 }
 
+/* A block of the set, from `from` on or else before it; NONE: a search found none. */
+WH_FN_SLOW uint64_t wh_dynasoar_next_(wh_veb set, uint64_t from) {
+    const uint64_t block = wh_veb_successor(set, from);
+    return block != WH_VEB_NONE || from == 0 ? block : wh_veb_successor(set, 0);
+}
+
 /* Up to n objects, found by the sets. */
 WH_FN wh_page_found wh_dynasoar_probe_(wh_dynasoar_ref h, uint32_t kind, uint32_t n) {
     const wh_veb active = wh_dynasoar_active_(h, kind), free = wh_dynasoar_free_set_(h);
@@ -120,8 +126,7 @@ WH_FN wh_page_found wh_dynasoar_probe_(wh_dynasoar_ref h, uint32_t kind, uint32_
     for (uint32_t attempt = 0;; attempt++) {
         uint32_t at = place + attempt * 0x6a09e667u;
         uint64_t block = attempt < WH_DYNASOAR_TRIES ? wh_veb_pick(free, &at, tells) : WH_VEB_NONE;
-        block = block != WH_VEB_NONE ? block : wh_veb_successor(free, from);
-        block = block != WH_VEB_NONE ? block : wh_veb_successor(free, 0);
+        block = block != WH_VEB_NONE ? block : wh_dynasoar_next_(free, from);
         if (block == WH_VEB_NONE) {
             break;
         }
@@ -134,8 +139,7 @@ WH_FN wh_page_found wh_dynasoar_probe_(wh_dynasoar_ref h, uint32_t kind, uint32_
     }
     WH_NO_UNROLL
     for (;;) { /* the last active ones */
-        uint64_t block = wh_veb_successor(active, from);
-        block = block != WH_VEB_NONE ? block : wh_veb_successor(active, 0);
+        const uint64_t block = wh_dynasoar_next_(active, from);
         if (block == WH_VEB_NONE) {
             return found;
         }
