@@ -239,10 +239,9 @@ static const workload workloads[] = {
     {"s-p-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-p", 5, 64)},
     {"s-c-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-c", 5, 64)},
     {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, HEAP("ouro-s-c", 2, 64)},
-    {"s-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-p", 16, 256)},
-    {"s-c-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-c", 16, 256)},
-    {"va-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-va-p", 20, 8)},
-    {"vl-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-vl-p", 20, 8)},
+    {"s-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-s-p", 16, 256)},
+    {"va-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-va-p", 20, 8)},
+    {"vl-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-vl-p", 20, 8)},
     {.name = NULL},
 };
 
