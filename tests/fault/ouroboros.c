@@ -151,7 +151,8 @@ WH_FN uint64_t list_queues(const workload_args *a, uint64_t at) {
     return at;
 }
 
-/* One block, which compacts the heap: what stays in the queues must be in the order of before. */
+/* One block, which compacts the heap: what stays in the queues must be in the order of before, and
+ * queues on chunks must know what has been taken of these. */
 WH_FN void compact_and_look(const workload_args *a) {
     wh_compaction *out = (wh_compaction *)(void *)a->data;
     uint64_t before = 0;
@@ -172,6 +173,12 @@ WH_FN void compact_and_look(const workload_args *a) {
                 k++;
             }
             wh_add_u32_relaxed(&a->found->lost, k >= before);
+        }
+        for (uint32_t c = 0; c < a->ouro.n_classes; c++) {
+            const wh_vqueue q = wh_ouro_queue_(a->ouro.variant, a->ouro, c);
+            const int agrees = q.kind == WH_VQUEUE_ARRAY ||
+                               wh_ouro_agrees_(q, wh_ouro_queue_chunks_(a->ouro), *q.front);
+            wh_add_u32_relaxed(&a->found->lost, !agrees);
         }
     }
     wh_syncthreads();
