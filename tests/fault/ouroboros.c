@@ -184,7 +184,7 @@ WH_FN void compact_and_look(const workload_args *a) {
     wh_syncthreads();
 }
 
-/* As churn, with more blocks for each lane, of few sizes. In turns of 24 steps first most lanes
+/* As churn, with more blocks for each lane, of `kinds` sizes. In turns of 24 steps first most lanes
  * give theirs back, then all do, and each time the block compacts the heap. */
 WH_KERNEL(ouro_compact, workload_args, a) {
     const uint64_t i = wh_thread_id();
@@ -193,7 +193,7 @@ WH_KERNEL(ouro_compact, workload_args, a) {
     uint64_t words[4] = {0, 0, 0, 0};
     for (uint32_t step = 0; step < a.steps * 24; step++) {
         const uint32_t turn = step % 24, s = turn < 16 ? next(&random) % 4 : turn % 4;
-        const int gives = turn >= 20 || (turn >= 16 && i % 32 > 7);
+        const int gives = turn >= 20 || (turn >= 16 && i > 7);
         if (held[s] != NULL && (turn < 16 || gives)) {
             if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {
                 wh_add_u32_relaxed(&a.found->overlaps, 1);
@@ -201,7 +201,7 @@ WH_KERNEL(ouro_compact, workload_args, a) {
             wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), held[s]);
             held[s] = NULL;
         } else if (turn < 16 && held[s] == NULL) {
-            words[s] = (uint64_t)2 << next(&random) % 4;
+            words[s] = (uint64_t)2 << next(&random) % a.kinds;
             held[s] =
                 (uint64_t *)wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), words[s] * 8);
             if (held[s] != NULL) {
@@ -246,9 +246,9 @@ static const workload workloads[] = {
     {"s-p-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-p", 5, 64)},
     {"s-c-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-c", 5, 64)},
     {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, HEAP("ouro-s-c", 2, 64)},
-    {"s-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-s-p", 16, 256)},
-    {"va-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-va-p", 20, 8)},
-    {"vl-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-vl-p", 20, 8)},
+    {"s-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-s-p", 16, 256), .kinds = 2},
+    {"va-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-va-p", 20, 8), .kinds = 2},
+    {"vl-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-vl-p", 20, 8), .kinds = 1},
     {.name = NULL},
 };
 

@@ -193,13 +193,13 @@ WH_FN void wh_ouro_finish_takes_(const wh_ouro_pass *s, uint64_t to) {
     if (s->q.kind == WH_VQUEUE_LINKED && t == 0) {
         for (uint64_t j = s->front >> s->per_log2; j < last; j++) {
             wh_ouro_go_(s, &at, j);
-            wh_store_u32_relaxed(&s->k.done[at.chunk],
-                                 WH_PLANT(ouro_k2_done, (uint32_t)per, (uint32_t)(s->front % per)));
+            wh_store_u32_relaxed(&s->k.done[at.chunk], (uint32_t)per);
         }
     }
     if (to % per != 0 && t == 0) {
         wh_ouro_go_(s, &at, last);
-        wh_store_u32_relaxed(&s->k.done[at.chunk], (uint32_t)(to % per));
+        wh_store_u32_relaxed(&s->k.done[at.chunk],
+                             (uint32_t)(WH_PLANT(ouro_k2_done, to, s->front) % per));
     }
     wh_syncthreads();
     if (s->q.kind == WH_VQUEUE_LINKED) {
