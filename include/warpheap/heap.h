@@ -258,7 +258,8 @@ wh_status wh_heap_check_async(wh_heap *heap, wh_report *report, void *stream);
  * size, where all blocks of a chunk are free, and makes that chunk free for any size. Live blocks,
  * pointers and handles stay as they are. What stays in a queue keeps its order. *done (may be
  * NULL): what it has done; all 0 if it failed. Errors: BAD_ARGUMENT, UNSUPPORTED (without
- * WH_CAP_COMPACT: no such queues), OUT_OF_MEMORY, DEVICE_ERROR. docs/papers/ouroboros.md has more.
+ * WH_CAP_COMPACT: no such queues), OUT_OF_MEMORY, DEVICE_ERROR. A heap that wh_heap_check calls
+ * CORRUPT is to be reset first. docs/papers/ouroboros.md has more.
  * Cost: two kernels over the queues and the chunks. */
 wh_status wh_heap_compact(wh_heap *heap, wh_compaction *done);
 wh_status wh_heap_compact_on(wh_heap *heap, wh_compaction *done, void *stream);

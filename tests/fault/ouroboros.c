@@ -151,7 +151,8 @@ WH_FN uint64_t list_queues(const workload_args *a, uint64_t at) {
     return at;
 }
 
-/* One block, which compacts the heap: what stays in the queues must be in the order of before. */
+/* One block, which compacts the heap: what stays in the queues must be in the order of before, and
+ * queues on chunks must know what has been taken of these. */
 WH_FN void compact_and_look(const workload_args *a) {
     wh_compaction *out = (wh_compaction *)(void *)a->data;
     uint64_t before = 0;
@@ -173,11 +174,17 @@ WH_FN void compact_and_look(const workload_args *a) {
             }
             wh_add_u32_relaxed(&a->found->lost, k >= before);
         }
+        for (uint32_t c = 0; c < a->ouro.n_classes; c++) {
+            const wh_vqueue q = wh_ouro_queue_(a->ouro.variant, a->ouro, c);
+            const int agrees = q.kind == WH_VQUEUE_ARRAY ||
+                               wh_ouro_agrees_(q, wh_ouro_queue_chunks_(a->ouro), *q.front);
+            wh_add_u32_relaxed(&a->found->lost, !agrees);
+        }
     }
     wh_syncthreads();
 }
 
-/* As churn, with more blocks for each lane, of few sizes. In turns of 24 steps first most lanes
+/* As churn, with more blocks for each lane, of `kinds` sizes. In turns of 24 steps first most lanes
  * give theirs back, then all do, and each time the block compacts the heap. */
 WH_KERNEL(ouro_compact, workload_args, a) {
     const uint64_t i = wh_thread_id();
@@ -186,7 +193,7 @@ WH_KERNEL(ouro_compact, workload_args, a) {
     uint64_t words[4] = {0, 0, 0, 0};
     for (uint32_t step = 0; step < a.steps * 24; step++) {
         const uint32_t turn = step % 24, s = turn < 16 ? next(&random) % 4 : turn % 4;
-        const int gives = turn >= 20 || (turn >= 16 && i % 32 > 7);
+        const int gives = turn >= 20 || (turn >= 16 && i > 7);
         if (held[s] != NULL && (turn < 16 || gives)) {
             if (!is_marked(held[s], words[s], (i << 32) + ((uint64_t)s << 16))) {
                 wh_add_u32_relaxed(&a.found->overlaps, 1);
@@ -194,7 +201,7 @@ WH_KERNEL(ouro_compact, workload_args, a) {
             wh_ouro_free_(a.ouro.variant, a.ouro, wh_activemask(), held[s]);
             held[s] = NULL;
         } else if (turn < 16 && held[s] == NULL) {
-            words[s] = (uint64_t)2 << next(&random) % 4;
+            words[s] = (uint64_t)2 << next(&random) % a.kinds;
             held[s] =
                 (uint64_t *)wh_ouro_malloc_(a.ouro.variant, a.ouro, wh_activemask(), words[s] * 8);
             if (held[s] != NULL) {
@@ -239,10 +246,9 @@ static const workload workloads[] = {
     {"s-p-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-p", 5, 64)},
     {"s-c-refill", ouro_refill, NULL, 1, 1, 12, HEAP("ouro-s-c", 5, 64)},
     {"s-c-mixed", ouro_mixed_never_null, NULL, 3, 1, 100, HEAP("ouro-s-c", 2, 64)},
-    {"s-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-p", 16, 256)},
-    {"s-c-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-s-c", 16, 256)},
-    {"va-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-va-p", 20, 8)},
-    {"vl-p-compact", ouro_compact, NULL, 1, 64, 3, HEAP("ouro-vl-p", 20, 8)},
+    {"s-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-s-p", 16, 256), .kinds = 2},
+    {"va-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-va-p", 20, 8), .kinds = 2},
+    {"vl-p-compact", ouro_compact, NULL, 1, 64, 2, HEAP("ouro-vl-p", 20, 8), .kinds = 1},
     {.name = NULL},
 };
 

@@ -193,13 +193,13 @@ WH_FN void wh_ouro_finish_takes_(const wh_ouro_pass *s, uint64_t to) {
     if (s->q.kind == WH_VQUEUE_LINKED && t == 0) {
         for (uint64_t j = s->front >> s->per_log2; j < last; j++) {
             wh_ouro_go_(s, &at, j);
-            wh_store_u32_relaxed(&s->k.done[at.chunk],
-                                 WH_PLANT(ouro_k2_done, (uint32_t)per, (uint32_t)(s->front % per)));
+            wh_store_u32_relaxed(&s->k.done[at.chunk], (uint32_t)per);
         }
     }
     if (to % per != 0 && t == 0) {
         wh_ouro_go_(s, &at, last);
-        wh_store_u32_relaxed(&s->k.done[at.chunk], (uint32_t)(to % per));
+        wh_store_u32_relaxed(&s->k.done[at.chunk],
+                             (uint32_t)(WH_PLANT(ouro_k2_done, to, s->front) % per));
     }
     wh_syncthreads();
     if (s->q.kind == WH_VQUEUE_LINKED) {
@@ -247,6 +247,39 @@ WH_FN void wh_ouro_set_front_(const wh_ouro_pass *s, uint64_t to, wh_compaction 
     }
 }
 
+/* An empty queue gives all chunks back that it lies on: it is as if values had been put to the end
+ * of these, and taken (K2). */
+WH_FN void wh_ouro_leave_chunks_(const wh_ouro_pass *s, wh_compaction *out) {
+    wh_vqueue_state *state = s->q.state;
+    const uint32_t t = wh_thread_in_block();
+    const uint64_t used = wh_load_u64_relaxed(&state->used);
+    const uint64_t n = wh_load_u64_relaxed(&state->provisioned);
+    wh_syncthreads(); /* all have read them */
+    if (s->q.kind == WH_VQUEUE_LINKED && t == 0 && used != 0) {
+        uint64_t link = wh_load_u64_relaxed(&state->first);
+        for (uint32_t chunk = wh_vqueue_chunk_of_(link); chunk != WH_VQUEUE_NO_CHUNK;
+             chunk = wh_vqueue_chunk_of_(link)) {
+            link = wh_load_u64_relaxed(&s->k.next[chunk]);
+            wh_chunk_pool_free(s->k.pool, 0, chunk);
+        }
+        wh_store_u64_relaxed(&state->first, wh_vqueue_link(s->q.id, n, WH_VQUEUE_NO_CHUNK));
+        wh_store_u64_relaxed(&state->last, wh_vqueue_link(s->q.id, n - 1, WH_VQUEUE_NO_CHUNK));
+    }
+    for (uint64_t j = (s->back >> s->per_log2) + t; s->q.kind == WH_VQUEUE_HIERARCHY && j < n;
+         j += wh_block_threads()) {
+        uint64_t *link = wh_vqueue_link_at_(s->q, j);
+        wh_chunk_pool_free(s->k.pool, 0, wh_vqueue_chunk_of_(wh_load_u64_relaxed(link)));
+        wh_store_u64_relaxed(link, 0);
+    }
+    if (t == 0 && used != 0) {
+        wh_store_u64_relaxed(&state->used, 0);
+        wh_store_u64_relaxed(s->q.room, 0);
+        wh_store_u64_relaxed(s->q.front, n << s->per_log2);
+        wh_store_u64_relaxed(s->q.back, n << s->per_log2);
+        wh_ouro_report_chunks_(s->h, used, out);
+    }
+}
+
 /* Compacts the queue of class c. All threads of a block. */
 WH_FN void wh_ouro_compact_queue_(wh_ouro_ref h, uint32_t c, wh_compaction *out) {
     const wh_ouro_pass s = wh_ouro_pass_(h, c);
@@ -266,6 +299,10 @@ WH_FN void wh_ouro_compact_queue_(wh_ouro_ref h, uint32_t c, wh_compaction *out)
     }
     if (to != s.front) {
         wh_ouro_set_front_(&s, to, out);
+    }
+    if (to == s.back && s.q.kind != WH_VQUEUE_ARRAY) {
+        wh_syncthreads();
+        wh_ouro_leave_chunks_(&s, out);
     }
     wh_syncthreads();
 }
