@@ -306,6 +306,14 @@ static const char *own_name(int key) {
     return NULL;
 }
 
+static error_t set_limit(request *r, const char *arg) {
+    if (!cli_parse_decimal(arg, &r->bench.limit) || !(r->bench.limit > 0)) {
+        r->status = cli_complain("--limit: '%s' is not a number of seconds above 0", arg);
+        return EINVAL;
+    }
+    return 0;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     request *r = state->input;
     uint64_t v = 0;
@@ -340,11 +348,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         r->bench.compact = 1;
         return 0;
     case OPT_LIMIT:
-        if (!cli_parse_decimal(arg, &r->bench.limit) || !(r->bench.limit > 0)) {
-            r->status = cli_complain("--limit: '%s' is not a number of seconds above 0", arg);
-            return EINVAL;
-        }
-        return 0;
+        return set_limit(r, arg);
     case OPT_SEED:
         if (!cli_parse_number(arg, &v) || v > INT64_MAX) { /* JSON has signed numbers */
             r->status = cli_complain("--seed: '%s' is not a number in 0..2^63-1", arg);

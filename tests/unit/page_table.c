@@ -120,7 +120,8 @@ WH_KERNEL(play, table_args, a) {
     SO(wh_page_search_run(t, 1, 3, 0) == 3);
     wh_page_release(t, 6, 34);
     /* By adds: one cas opens a free page; it becomes free with its last chunk. */
-    SO(wh_page_reserve_add(t, 20, kind, 2).opened && wh_page_reserve_add(t, 20, kind + 1, 1).n == 0);
+    SO(wh_page_reserve_add(t, 20, kind, 2).opened &&
+       wh_page_reserve_add(t, 20, kind + 1, 1).n == 0);
     got = wh_page_reserve_add(t, 20, kind, 32);
     SO(got.n == capacity - 2 && got.had == 2 && !got.opened);
     SO(wh_page_reserve_add(t, 20, kind, 1).n == 0);
