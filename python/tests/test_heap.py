@@ -54,6 +54,14 @@ class Life(unittest.TestCase):
                 call()
         gauge.close()
 
+    def test_close_on_what_is_no_stream(self):
+        with warpheap.Heap(MIB, "sim") as heap:
+            for stream in ("x", object()):
+                with self.assertRaises((ValueError, TypeError)):
+                    heap.close(stream)
+                self.assertFalse(heap.closed)
+            self.assertIsNotNone(heap.malloc(1))
+
     def test_forgotten_heaps_go(self):
         device = warpheap.Device("sim", memory_bytes=8 * MIB)
         for _ in range(10):  # more than the device has memory for
@@ -378,11 +386,14 @@ class Memory(unittest.TestCase):
             heap.stats()
         self.assertEqual(kept, {})
         self.assertEqual(log[0], ("alloc", MIB, 256))
-        with refused(self, MemoryError, "OUT_OF_MEMORY"):
-            warpheap.Heap(MIB, "sim", source=(lambda *_: 1 / 0, free))
+        for wrong, cause in ((lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: "x", ValueError),
+                             (lambda *_: 256.0, ValueError), (lambda *_: 2**64, ValueError)):
+            with refused(self, MemoryError, "OUT_OF_MEMORY") as told:
+                warpheap.Heap(MIB, "sim", source=(wrong, free))
+            self.assertIsInstance(told.exception.__cause__, cause)
         with refused(self, warpheap.ArgumentError, "256"):
             warpheap.Heap(MIB, "sim", source=(lambda *_: 4097, lambda *_: None))
-        for bad in (alloc, (alloc,), 5):
+        for bad in (alloc, (alloc,), 5, (1, 2), (alloc, None)):
             with self.assertRaises(TypeError):
                 warpheap.Heap(MIB, "sim", source=bad)
 

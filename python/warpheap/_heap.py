@@ -65,7 +65,7 @@ class _Core:
                 device._told(library().heap_destroy, pointer)
         del held
 
-    def close(self, stream):
+    def close(self, stream, on_stream):
         """Ends the heap now, or with the last array that has its memory."""
         self.closed = True
         for view in list(self.views):
@@ -73,7 +73,7 @@ class _Core:
         if any(view._exported for view in self.views):
             return
         _, function, args, _ = self._end.detach()
-        function(*args, stream=stream_of(stream), on_stream=stream is not None)
+        function(*args, stream=stream, on_stream=on_stream)
 
     def live(self):
         """Refuses a heap that is closed, with the device's lock."""
@@ -157,9 +157,13 @@ class Heap:
         device = device if isinstance(device, Device) else Device(device)
         with device._lock:
             device._live()
-            c, held = _heap_options(bytes, device, **how)
+            raised = []  # what a source of memory raised while C called it
+            c, held = _heap_options(bytes, device, raised, **how)
             pointer = ctypes.c_void_p()
-            device._told(library().heap_create, ctypes.byref(pointer), ctypes.byref(c))
+            try:
+                device._told(library().heap_create, ctypes.byref(pointer), ctypes.byref(c))
+            except _errors.Error as error:
+                raise error from (raised[0] if raised else None)
         self._core = _Core(pointer.value, device, held)
         self.device = device
         self.allocator = _allocator(library().heap_allocator(pointer))
@@ -179,7 +183,7 @@ class Heap:
         least = ctypes.c_uint64()
         with device._lock:
             device._live()
-            c, _ = _heap_options(1, device, **how)
+            c, _ = _heap_options(1, device, [], **how)
             device._told(library().heap_min_bytes, ctypes.byref(c), ctypes.byref(least))
         return least.value
 
@@ -211,7 +215,7 @@ class Heap:
     def close(self, stream=None):
         """Gives the memory back: now, or when the last array that was made of a view is gone.
         Views raise ClosedError from now on. More than once is no error."""
-        core = self._core
+        core, number = self._core, stream_of(stream)  # what is no stream ends nothing
         if core is None:
             return
         with core.device._lock:
@@ -222,7 +226,7 @@ class Heap:
                 if self._gauge is not None:
                     self._gauge.close()
             finally:
-                core.close(stream)
+                core.close(number, on_stream=stream is not None)
 
     def __enter__(self):
         with self._calling():
@@ -527,7 +531,7 @@ def _with_text(record, function):
     return found
 
 
-def _heap_options(size, device, *, allocator=None, reserve_bytes=0, memory=None, source=None,
+def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memory=None, source=None,
                   cuda_pool=None, options=None):
     """wh_heap_options, and what must live as long as the heap."""
     held = []
@@ -543,7 +547,7 @@ def _heap_options(size, device, *, allocator=None, reserve_bytes=0, memory=None,
                                                   device)
         held.append(owner)
     if source is not None:
-        c.source = _memory.source_of(source)
+        c.source = _memory.source_of(source, raised)
         held.append(c.source)
     if cuda_pool is not None:
         c.cuda_pool = checked_u64(cuda_pool, "cuda_pool", 1)
