@@ -484,6 +484,8 @@ class Views(unittest.TestCase):
         for address in (0, -1, None, "p"):
             with self.assertRaises(ValueError):
                 self.heap.view(address, 1)
+        with refused(self, TypeError, "no length"):
+            len(self.heap.view(self.p, ()))
         with self.assertRaises(AttributeError):  # so hasattr says no
             self.heap.view(self.p, 1).__cuda_array_interface__
 

@@ -166,6 +166,8 @@ class View:
             self._core = None
 
     def __len__(self):
+        if not self.shape:
+            raise TypeError("a view of one element, of shape (), has no length")
         return self.shape[0]
 
     def __repr__(self):
