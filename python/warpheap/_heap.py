@@ -531,9 +531,9 @@ def _with_text(record, function):
     return found
 
 
-def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memory=None, source=None,
-                  cuda_pool=None, options=None):
-    """wh_heap_options, and what must live as long as the heap."""
+def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memory=None,
+                  source=None, cuda_pool=None, options=None):
+    """wh_heap_options, and what must live as long as the heap. raised: as of source_of."""
     held = []
     if size is None and memory is None:
         raise TypeError("a heap needs bytes, or memory to lie in")

@@ -169,6 +169,7 @@ template <class Allocator = allocator<char>> class basic_string {
     /* A number of any type of integer in base 10; a floating one: to_chars of hpp/chars.hpp says
      * how it looks. */
     template <class Integer> WH_HOST_DEVICE bool append_int(Integer v) {
+        static_assert(static_cast<Integer>(1) / 2 == 0, "append_float is for numbers like this");
         char text[most_chars];
         const bool is_signed = static_cast<Integer>(0) > static_cast<Integer>(-1);
         char *end = is_signed
