@@ -5,6 +5,7 @@ import gc
 import json
 import mmap
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -679,6 +680,25 @@ class Paths(unittest.TestCase):
                 del os.environ["WARPHEAP_LINK_FOLDER"]
                 if old is not None:
                     os.environ["WARPHEAP_LINK_FOLDER"] = old
+
+    def test_what_is_built_lies_elsewhere(self):
+        """As after pip install -e."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("lib/libwarpheap.so.0.2", "data/warpheap_abi.fatbin",
+                         "include/warpheap/warpheap.h"):
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True)
+                path.touch()
+            program = ("import sys, warpheap; warpheap.__path__.append(sys.argv[1]);"
+                       "print(warpheap.get_library(), warpheap.get_link(), warpheap.get_include())")
+            named = ("WARPHEAP_LIBRARY", "WARPHEAP_LINK_FOLDER")
+            env = {name: value for name, value in os.environ.items() if name not in named}
+            said = subprocess.run([sys.executable, "-c", program, folder], env=env, check=True,
+                                  capture_output=True, text=True).stdout
+            # of a package that is whole its own files come first
+            here = pathlib.Path(warpheap.__file__).parent
+            if not (here / "lib").is_dir():
+                self.assertIn(f"{folder}/lib/libwarpheap.so.0.2 {folder}/data/", said)
 
 
 if __name__ == "__main__":
