@@ -55,6 +55,17 @@ class Life(unittest.TestCase):
                 call()
         gauge.close()
 
+    def test_text_with_a_byte_0(self):
+        """C would read it up to there, and do something else."""
+        with warpheap.Heap(MIB, "sim") as heap, heap.gauge() as gauge:
+            for call in (lambda: warpheap.Heap(MIB, "sim\0x"), lambda: heap.snapshot("/tmp/a\0b"),
+                         lambda: gauge.publish("/tmp/a\0b"), lambda: warpheap.read_gauge("a\0b"),
+                         lambda: warpheap.Heap(MIB, "sim", allocator="tessera\0"),
+                         lambda: warpheap.Heap(MIB, "sim", options={"track_peak\0": 1}),
+                         lambda: warpheap.Device("sim", record="/tmp/a\0b")):
+                with refused(self, warpheap.ArgumentError, "byte 0"):
+                    call()
+
     def test_close_on_what_is_no_stream(self):
         with warpheap.Heap(MIB, "sim") as heap:
             for stream in ("x", object()):

@@ -12,7 +12,7 @@ from . import _errors, _memory
 from ._device import Device, stream_of
 from ._library import (CALLS, CAPS, UNKNOWN, VISIT_FN, AnyOptions, Call, GaugeSample, GaugeView,
                        GAUGE_STATES, GrowthInfo, GrowthOptions, HandleKind, HeapOptions, Leak,
-                       Record, Report, Stats as CStats, checked_u64, library)
+                       Record, Report, Stats as CStats, c_text, checked_u64, library)
 from ._stats import Stats
 from ._views import View, type_string
 
@@ -340,11 +340,11 @@ class Heap:
         """Live blocks, and who allocated them (docs/LEAKS.md): to a JSON file for `warpheap view`,
         or, without a path, as a dict."""
         if path is not None:
-            self._call("heap_snapshot_save", os.fsencode(path))
+            self._call("heap_snapshot_save", c_text(path, "path"))
             return None
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "snapshot.json")
-            self._call("heap_snapshot_save", os.fsencode(path))
+            self._call("heap_snapshot_save", c_text(path, "path"))
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
 
@@ -541,7 +541,7 @@ def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memo
                                                                      "reserve_bytes"))
     c.bytes = 0 if size is None else checked_u64(size, "bytes", 1)
     if allocator is not None:
-        c.allocator = str(allocator).encode()
+        c.allocator = c_text(str(allocator), "allocator")
     if memory is not None:
         c.memory, c.bytes, owner = _memory.region(memory, None if size is None else c.bytes,
                                                   device)
@@ -557,7 +557,8 @@ def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memo
         own = AnyOptions()
         for name, value in options.items():
             full = name if "." in name else f"{family}.{name}"
-            library().options_set(ctypes.byref(own), full.encode(), checked_u64(value, full))
+            library().options_set(ctypes.byref(own), c_text(full, "an option"),
+                                  checked_u64(value, full))
         c.options = ctypes.addressof(own)
         held.append(own)
     return c, held
@@ -593,7 +594,7 @@ class Gauge:
         not 0: a thread of the library takes one so often."""
         with self._lock:
             self._live()
-            library().gauge_publish(self._pointer, os.fsencode(path), int(bool(blocks)),
+            library().gauge_publish(self._pointer, c_text(path, "path"), int(bool(blocks)),
                                     checked_u64(interval_ms, "interval_ms", bits=32))
 
     def close(self):
@@ -613,7 +614,7 @@ def read_gauge(path):
     """What the gauge of another program has written to its file: state ("live", "ended" or
     "gone"), pid, program, and "sample" as Gauge.read."""
     view = GaugeView()
-    library().gauge_read_file(os.fsencode(path), ctypes.byref(view))
+    library().gauge_read_file(c_text(path, "path"), ctypes.byref(view))
     found = view.as_dict()
     found["state"] = GAUGE_STATES[found["state"]]
     return found
