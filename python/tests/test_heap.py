@@ -426,6 +426,10 @@ class Reserved(unittest.TestCase):
             self.heap.view(p, 16)
         self.assertGreater(self.heap.trim(), 0)
         self.assertLess(self.heap.extent()["mapped"], 4 * MIB)
+        for use in (view.tobytes, lambda: view.__array_interface__, view.__dlpack__):
+            with refused(self, warpheap.ArgumentError, "live block"):  # an array would crash
+                use()
+        self.assertEqual(self.heap.trim(), 0)  # no array is left
         with refused(self, MemoryError, "WH_RESERVE_FULL"):
             self.heap.extend(100 * MIB)
         for wrong in (-1, 2**64, None, "1"):
