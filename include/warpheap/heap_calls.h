@@ -47,8 +47,9 @@ typedef struct wh_heap_call {
  * the device. A malloc for which there is no room gives a NULL block and is no error. One block
  * must not be in two calls of a batch of which one is FREE or REALLOC, as in a kernel. Errors:
  * BAD_ARGUMENT (also: a kind that is none), WRONG_BUILD (call_bytes), UNSUPPORTED (a heap on a GPU,
- * where kernels make these calls; an allocator without WH_CAP_DISJOINT), OUT_OF_MEMORY (of the
- * device, for the calls), DEVICE_ERROR; calls[] stays as it was then. wh_last_error_text says more.
+ * where kernels make these calls; an allocator without WH_CAP_DISJOINT, or without what the call
+ * needs: WH_CAP_USABLE_SIZE, ALIGNED, OWNS), OUT_OF_MEMORY (of the device, for the calls),
+ * DEVICE_ERROR; calls[] stays as it was then. wh_last_error_text says more.
  * Cost: a launch, and a copy of calls[] each way. */
 wh_status wh_heap_make_calls(wh_heap *heap, wh_heap_call *calls, size_t call_bytes, uint32_t n);
 

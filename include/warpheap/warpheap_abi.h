@@ -76,7 +76,7 @@ WH_ABI1_CALL int wh_abi1_owns(wh_abi1_heap heap, const void *p);
  * that know that such a call must not be moved or copied (C++, NVRTC; not Numba).
  *
  * _lanes: each lane has its own `bytes` or p. _warp: one block for all, of the `bytes` or p of the
- * lowest lane; each gets the pointer. */
+ * lowest lane; each gets the pointer. Of host code, on the simulated device, the mask is 1. */
 WH_ABI1_CALL void *wh_abi1_malloc_lanes(wh_abi1_heap heap, unsigned int mask,
                                         unsigned long long bytes);
 WH_ABI1_CALL int wh_abi1_free_lanes(wh_abi1_heap heap, unsigned int mask, void *p);

@@ -5,6 +5,7 @@ import gc
 import json
 import mmap
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,25 @@ class Life(unittest.TestCase):
             with refused(self, warpheap.ClosedError, "closed"):
                 call()
         gauge.close()
+
+    def test_text_with_a_byte_0(self):
+        """C would read it up to there, and do something else."""
+        with warpheap.Heap(MIB, "sim") as heap, heap.gauge() as gauge:
+            for call in (lambda: warpheap.Heap(MIB, "sim\0x"), lambda: heap.snapshot("/tmp/a\0b"),
+                         lambda: gauge.publish("/tmp/a\0b"), lambda: warpheap.read_gauge("a\0b"),
+                         lambda: warpheap.Heap(MIB, "sim", allocator="tessera\0"),
+                         lambda: warpheap.Heap(MIB, "sim", options={"track_peak\0": 1}),
+                         lambda: warpheap.Device("sim", record="/tmp/a\0b")):
+                with refused(self, warpheap.ArgumentError, "byte 0"):
+                    call()
+
+    def test_close_on_what_is_no_stream(self):
+        with warpheap.Heap(MIB, "sim") as heap:
+            for stream in ("x", object()):
+                with self.assertRaises((ValueError, TypeError)):
+                    heap.close(stream)
+                self.assertFalse(heap.closed)
+            self.assertIsNotNone(heap.malloc(1))
 
     def test_forgotten_heaps_go(self):
         device = warpheap.Device("sim", memory_bytes=8 * MIB)
@@ -378,11 +398,14 @@ class Memory(unittest.TestCase):
             heap.stats()
         self.assertEqual(kept, {})
         self.assertEqual(log[0], ("alloc", MIB, 256))
-        with refused(self, MemoryError, "OUT_OF_MEMORY"):
-            warpheap.Heap(MIB, "sim", source=(lambda *_: 1 / 0, free))
+        for wrong, cause in ((lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: "x", ValueError),
+                             (lambda *_: 256.0, ValueError), (lambda *_: 2**64, ValueError)):
+            with refused(self, MemoryError, "OUT_OF_MEMORY") as told:
+                warpheap.Heap(MIB, "sim", source=(wrong, free))
+            self.assertIsInstance(told.exception.__cause__, cause)
         with refused(self, warpheap.ArgumentError, "256"):
             warpheap.Heap(MIB, "sim", source=(lambda *_: 4097, lambda *_: None))
-        for bad in (alloc, (alloc,), 5):
+        for bad in (alloc, (alloc,), 5, (1, 2), (alloc, None)):
             with self.assertRaises(TypeError):
                 warpheap.Heap(MIB, "sim", source=bad)
 
@@ -403,6 +426,10 @@ class Reserved(unittest.TestCase):
             self.heap.view(p, 16)
         self.assertGreater(self.heap.trim(), 0)
         self.assertLess(self.heap.extent()["mapped"], 4 * MIB)
+        for use in (view.tobytes, lambda: view.__array_interface__, view.__dlpack__):
+            with refused(self, warpheap.ArgumentError, "live block"):  # an array would crash
+                use()
+        self.assertEqual(self.heap.trim(), 0)  # no array is left
         with refused(self, MemoryError, "WH_RESERVE_FULL"):
             self.heap.extend(100 * MIB)
         for wrong in (-1, 2**64, None, "1"):
@@ -473,6 +500,8 @@ class Views(unittest.TestCase):
         for address in (0, -1, None, "p"):
             with self.assertRaises(ValueError):
                 self.heap.view(address, 1)
+        with refused(self, TypeError, "no length"):
+            len(self.heap.view(self.p, ()))
         with self.assertRaises(AttributeError):  # so hasattr says no
             self.heap.view(self.p, 1).__cuda_array_interface__
 
@@ -666,6 +695,25 @@ class Paths(unittest.TestCase):
                 del os.environ["WARPHEAP_LINK_FOLDER"]
                 if old is not None:
                     os.environ["WARPHEAP_LINK_FOLDER"] = old
+
+    def test_what_is_built_lies_elsewhere(self):
+        """As after pip install -e."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("lib/libwarpheap.so.0.2", "data/warpheap_abi.fatbin",
+                         "include/warpheap/warpheap.h"):
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True)
+                path.touch()
+            program = ("import sys, warpheap; warpheap.__path__.append(sys.argv[1]);"
+                       "print(warpheap.get_library(), warpheap.get_link(), warpheap.get_include())")
+            named = ("WARPHEAP_LIBRARY", "WARPHEAP_LINK_FOLDER")
+            env = {name: value for name, value in os.environ.items() if name not in named}
+            said = subprocess.run([sys.executable, "-c", program, folder], env=env, check=True,
+                                  capture_output=True, text=True).stdout
+            # of a package that is whole its own files come first
+            here = pathlib.Path(warpheap.__file__).parent
+            if not (here / "lib").is_dir():
+                self.assertIn(f"{folder}/lib/libwarpheap.so.0.2 {folder}/data/", said)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import threading
 import weakref
 
 from . import _errors
-from ._library import (POLICIES, TARGETS, DeviceCounters, SimOptions, checked_u64, library)
+from ._library import (POLICIES, TARGETS, DeviceCounters, SimOptions, c_text, checked_u64, library)
 
 _SIM_WORDS = ("seed", "policy_arg", "n_sms", "blocks_per_sm", "workers", "step_budget",
               "memory_bytes", "weak")
@@ -20,7 +20,7 @@ def _sim_options(given):
                                             f"there are {', '.join(POLICIES)}")
             options.policy = POLICIES.index(value)
         elif name in _SIM_FILES:
-            setattr(options, name, str(value).encode())
+            setattr(options, name, c_text(str(value), name))
         elif name in _SIM_WORDS:
             bits = getattr(SimOptions, name).size * 8
             setattr(options, name, checked_u64(value, name, bits=bits))
@@ -46,7 +46,7 @@ class Device:
         lib = library()
         pointer = ctypes.c_void_p()
         options = _sim_options(sim)
-        lib.device_open(ctypes.byref(pointer), spec.encode(), ctypes.byref(options))
+        lib.device_open(ctypes.byref(pointer), c_text(spec, "the device"), ctypes.byref(options))
         self._pointer = pointer.value
         self._lock = threading.RLock()
         self._close = weakref.finalize(self, lib.device_close, self._pointer)

@@ -12,7 +12,7 @@ from . import _errors, _memory
 from ._device import Device, stream_of
 from ._library import (CALLS, CAPS, UNKNOWN, VISIT_FN, AnyOptions, Call, GaugeSample, GaugeView,
                        GAUGE_STATES, GrowthInfo, GrowthOptions, HandleKind, HeapOptions, Leak,
-                       Record, Report, Stats as CStats, checked_u64, library)
+                       Record, Report, Stats as CStats, c_text, checked_u64, library)
 from ._stats import Stats
 from ._views import View, type_string
 
@@ -65,7 +65,7 @@ class _Core:
                 device._told(library().heap_destroy, pointer)
         del held
 
-    def close(self, stream):
+    def close(self, stream, on_stream):
         """Ends the heap now, or with the last array that has its memory."""
         self.closed = True
         for view in list(self.views):
@@ -73,7 +73,7 @@ class _Core:
         if any(view._exported for view in self.views):
             return
         _, function, args, _ = self._end.detach()
-        function(*args, stream=stream_of(stream), on_stream=stream is not None)
+        function(*args, stream=stream, on_stream=on_stream)
 
     def live(self):
         """Refuses a heap that is closed, with the device's lock."""
@@ -157,9 +157,13 @@ class Heap:
         device = device if isinstance(device, Device) else Device(device)
         with device._lock:
             device._live()
-            c, held = _heap_options(bytes, device, **how)
+            raised = []  # what a source of memory raised while C called it
+            c, held = _heap_options(bytes, device, raised, **how)
             pointer = ctypes.c_void_p()
-            device._told(library().heap_create, ctypes.byref(pointer), ctypes.byref(c))
+            try:
+                device._told(library().heap_create, ctypes.byref(pointer), ctypes.byref(c))
+            except _errors.Error as error:
+                raise error from (raised[0] if raised else None)
         self._core = _Core(pointer.value, device, held)
         self.device = device
         self.allocator = _allocator(library().heap_allocator(pointer))
@@ -179,7 +183,7 @@ class Heap:
         least = ctypes.c_uint64()
         with device._lock:
             device._live()
-            c, _ = _heap_options(1, device, **how)
+            c, _ = _heap_options(1, device, [], **how)
             device._told(library().heap_min_bytes, ctypes.byref(c), ctypes.byref(least))
         return least.value
 
@@ -211,7 +215,7 @@ class Heap:
     def close(self, stream=None):
         """Gives the memory back: now, or when the last array that was made of a view is gone.
         Views raise ClosedError from now on. More than once is no error."""
-        core = self._core
+        core, number = self._core, stream_of(stream)  # what is no stream ends nothing
         if core is None:
             return
         with core.device._lock:
@@ -222,7 +226,7 @@ class Heap:
                 if self._gauge is not None:
                     self._gauge.close()
             finally:
-                core.close(stream)
+                core.close(number, on_stream=stream is not None)
 
     def __enter__(self):
         with self._calling():
@@ -336,11 +340,11 @@ class Heap:
         """Live blocks, and who allocated them (docs/LEAKS.md): to a JSON file for `warpheap view`,
         or, without a path, as a dict."""
         if path is not None:
-            self._call("heap_snapshot_save", os.fsencode(path))
+            self._call("heap_snapshot_save", c_text(path, "path"))
             return None
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "snapshot.json")
-            self._call("heap_snapshot_save", os.fsencode(path))
+            self._call("heap_snapshot_save", c_text(path, "path"))
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
 
@@ -527,9 +531,9 @@ def _with_text(record, function):
     return found
 
 
-def _heap_options(size, device, *, allocator=None, reserve_bytes=0, memory=None, source=None,
-                  cuda_pool=None, options=None):
-    """wh_heap_options, and what must live as long as the heap."""
+def _heap_options(size, device, raised, *, allocator=None, reserve_bytes=0, memory=None,
+                  source=None, cuda_pool=None, options=None):
+    """wh_heap_options, and what must live as long as the heap. raised: as of source_of."""
     held = []
     if size is None and memory is None:
         raise TypeError("a heap needs bytes, or memory to lie in")
@@ -537,13 +541,13 @@ def _heap_options(size, device, *, allocator=None, reserve_bytes=0, memory=None,
                                                                      "reserve_bytes"))
     c.bytes = 0 if size is None else checked_u64(size, "bytes", 1)
     if allocator is not None:
-        c.allocator = str(allocator).encode()
+        c.allocator = c_text(str(allocator), "allocator")
     if memory is not None:
         c.memory, c.bytes, owner = _memory.region(memory, None if size is None else c.bytes,
                                                   device)
         held.append(owner)
     if source is not None:
-        c.source = _memory.source_of(source)
+        c.source = _memory.source_of(source, raised)
         held.append(c.source)
     if cuda_pool is not None:
         c.cuda_pool = checked_u64(cuda_pool, "cuda_pool", 1)
@@ -553,7 +557,8 @@ def _heap_options(size, device, *, allocator=None, reserve_bytes=0, memory=None,
         own = AnyOptions()
         for name, value in options.items():
             full = name if "." in name else f"{family}.{name}"
-            library().options_set(ctypes.byref(own), full.encode(), checked_u64(value, full))
+            library().options_set(ctypes.byref(own), c_text(full, "an option"),
+                                  checked_u64(value, full))
         c.options = ctypes.addressof(own)
         held.append(own)
     return c, held
@@ -589,7 +594,7 @@ class Gauge:
         not 0: a thread of the library takes one so often."""
         with self._lock:
             self._live()
-            library().gauge_publish(self._pointer, os.fsencode(path), int(bool(blocks)),
+            library().gauge_publish(self._pointer, c_text(path, "path"), int(bool(blocks)),
                                     checked_u64(interval_ms, "interval_ms", bits=32))
 
     def close(self):
@@ -609,7 +614,7 @@ def read_gauge(path):
     """What the gauge of another program has written to its file: state ("live", "ended" or
     "gone"), pid, program, and "sample" as Gauge.read."""
     view = GaugeView()
-    library().gauge_read_file(os.fsencode(path), ctypes.byref(view))
+    library().gauge_read_file(c_text(path, "path"), ctypes.byref(view))
     found = view.as_dict()
     found["state"] = GAUGE_STATES[found["state"]]
     return found

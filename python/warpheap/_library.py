@@ -316,6 +316,14 @@ def library():
     return Library(pathlib.Path(_paths.get_library()))
 
 
+def c_text(value, what):
+    """Text or a path for C, which reads up to a byte 0."""
+    text = os.fsencode(value)
+    if b"\0" in text:
+        raise _errors.ArgumentError("WH_BAD_ARGUMENT", f"{what} is {value!r}: it has a byte 0")
+    return text
+
+
 def checked_u64(value, what, least=0, bits=64):
     """An argument that is a number of so many bits, from any kind of integer."""
     try:

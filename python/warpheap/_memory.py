@@ -69,18 +69,23 @@ def region(memory, size, device):
     return address + skipped, size, (memory, held)
 
 
-def source_of(pair):
-    """The two functions alloc(bytes, align, stream) and free(address, bytes, stream) for C."""
+def source_of(pair, raised):
+    """The two functions alloc(bytes, align, stream) and free(address, bytes, stream) for C. What
+    alloc raises goes to the list."""
     try:
         alloc, free = pair
     except (TypeError, ValueError):
+        alloc = free = None
+    if not (callable(alloc) and callable(free)):
         raise TypeError("source is a pair of functions: alloc(bytes, align, stream), which returns "
-                        "an address or None, and free(address, bytes, stream)") from None
+                        "an address or None, and free(address, bytes, stream)")
 
     def for_c_alloc(size, align, stream, _):
-        try:  # no exception may leave it
-            return alloc(size, align, stream or 0) or None
-        except Exception:
+        try:  # no exception may leave it, and what is no address must not reach C
+            address = alloc(size, align, stream or 0)
+            return checked_u64(0 if address is None else address, "what alloc returned") or None
+        except Exception as error:
+            raised.append(error)
             return None
 
     def for_c_free(address, size, stream, _):

@@ -2,6 +2,7 @@
 import importlib.util
 import os
 import pathlib
+import sys
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _SOURCE = _HERE.parent.parent  # of a checkout, where the package runs from python/
@@ -11,13 +12,19 @@ LINK_KINDS = {"fatbin": ("warpheap_abi.fatbin",), "ptx": ("warpheap_abi.ptx",),
               "ltoir": ("warpheap_abi.ltoir",) + _SLOW_PATHS, "device": _SLOW_PATHS}
 
 
+def _folders(name):
+    """The folders of this name in the package: of pip install -e what is built lies elsewhere."""
+    places = [_HERE] + [pathlib.Path(place) for place in sys.modules[__package__].__path__]
+    return [place / name for place in places]
+
+
 def _in_checkout():
     return (_SOURCE / "include" / "warpheap" / "warpheap.h").is_file()
 
 
 def get_include():
     """The folder to give to a compiler with -I, as a string."""
-    for folder in [_HERE / "include"] + ([_SOURCE / "include"] if _in_checkout() else []):
+    for folder in _folders("include") + ([_SOURCE / "include"] if _in_checkout() else []):
         if (folder / "warpheap" / "warpheap.h").is_file():
             return str(folder)
     raise FileNotFoundError(f"warpheap: there are no headers in {_HERE / 'include'}: the package "
@@ -31,7 +38,7 @@ def get_library():
         if not pathlib.Path(named).is_file():
             raise ImportError(f"warpheap: WARPHEAP_LIBRARY names {named}, which is no file")
         return named
-    found = sorted((_HERE / "lib").glob("libwarpheap.so*"))
+    found = [file for folder in _folders("lib") for file in sorted(folder.glob("libwarpheap.so*"))]
     if not found:
         raise ImportError(f"warpheap: there is no {_HERE / 'lib'}/libwarpheap.so: install the "
                           "package with pip, or name a library by WARPHEAP_LIBRARY")
@@ -53,7 +60,9 @@ def get_links(kind="fatbin"):
     if kind not in LINK_KINDS:
         raise ValueError(f"warpheap: there is no kind {kind!r} of device code: there are "
                          f"{', '.join(LINK_KINDS)}")
-    folder = pathlib.Path(os.environ.get("WARPHEAP_LINK_FOLDER") or _HERE / "data")
+    named = os.environ.get("WARPHEAP_LINK_FOLDER")
+    folders = [pathlib.Path(named)] if named else _folders("data")
+    folder = next((folder for folder in folders if folder.is_dir()), folders[0])
     files = [folder / name for name in LINK_KINDS[kind]]
     for file in files:
         if not file.is_file():

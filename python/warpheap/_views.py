@@ -99,10 +99,12 @@ class View:
         return core
 
     def _export(self):
-        """From now on the heap's memory stays as long as the view."""
+        """From now on the heap's memory stays as long as the view. It may be gone already: a trim
+        took the memory of a block that was freed."""
         core = self._live()
         with core.device._lock:  # another thread may close the heap
             self._live()
+            core.bounds(self.address, self.nbytes)
             self._exported = True
 
     def _interface(self, device, version):
@@ -166,6 +168,8 @@ class View:
             self._core = None
 
     def __len__(self):
+        if not self.shape:
+            raise TypeError("a view of one element, of shape (), has no length")
         return self.shape[0]
 
     def __repr__(self):

@@ -103,6 +103,9 @@ pub struct wh_heap_call {
     pub align: u64,
 }
 
+pub type wh_visit_fn =
+    Option<unsafe extern "C" fn(context: *mut c_void, block: *mut c_void, usable: u64) -> c_int>;
+
 extern "C" {
     /// Of the C library: finds a symbol that a library may lack.
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -149,6 +152,7 @@ extern "C" {
     ) -> wh_status;
     pub fn wh_heap_get_stats(heap: *mut wh_heap, stats: *mut wh_stats) -> wh_status;
     pub fn wh_heap_check(heap: *mut wh_heap, report: *mut c_void) -> wh_status;
+    pub fn wh_heap_walk(heap: *mut wh_heap, visit: wh_visit_fn, context: *mut c_void) -> wh_status;
     pub fn wh_heap_make_calls(
         heap: *mut wh_heap,
         calls: *mut wh_heap_call,

@@ -16,7 +16,7 @@
 //! Threads: a heap may go to another thread. Heaps of one device take turns.
 pub mod ffi;
 
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -246,6 +246,21 @@ enum Kind {
     UsableSize = 5,
 }
 
+/// Whether these bytes are in one live block.
+struct Look {
+    address: u64,
+    bytes: u64,
+    found: bool,
+}
+
+/// For wh_heap_walk, which ends when it returns 1.
+unsafe extern "C" fn look_at(context: *mut c_void, block: *mut c_void, usable: u64) -> c_int {
+    let look = &mut *context.cast::<Look>();
+    let (address, bytes, block) = (look.address, look.bytes, block as u64);
+    look.found = address >= block && bytes <= usable && address - block <= usable - bytes;
+    c_int::from(look.found)
+}
+
 impl Heap {
     /// A heap of so many bytes, metadata included.
     pub fn builder(bytes: u64) -> Builder {
@@ -359,7 +374,7 @@ impl Heap {
     }
 
     /// Refuses what is not in the heap. Of a heap with `reserve_bytes` some of its addresses have
-    /// no memory, so it refuses what is not in one block there: on the simulated device alone.
+    /// no memory, so it refuses what is not in one live block there.
     fn bounds(&mut self, address: u64, bytes: u64) -> Result<()> {
         let (base, size) = self.memory()?;
         let inside = address >= base && bytes <= size && address - base <= size - bytes;
@@ -367,7 +382,18 @@ impl Heap {
         self.call(Told::No, |h| unsafe {
             ffi::wh_heap_extent(h, &mut mapped, &mut reserved, &mut granule)
         })?;
-        if inside && (granule == 0 || bytes <= self.usable_size(address)?) {
+        let mut look = Look {
+            address,
+            bytes,
+            found: granule == 0 || bytes == 0,
+        };
+        if inside && !look.found {
+            let context: *mut Look = &mut look;
+            self.call(Told::No, |h| unsafe {
+                ffi::wh_heap_walk(h, Some(look_at), context.cast::<c_void>())
+            })?;
+        }
+        if inside && look.found {
             return Ok(());
         }
         Err(bad_argument(format!(

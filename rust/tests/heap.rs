@@ -119,6 +119,18 @@ fn reserved() {
     heap.extend(8 * MIB).unwrap();
     let block = heap.malloc(4 * MIB).unwrap().unwrap();
     heap.write(block, b"here").unwrap();
+    let last = block + 4 * MIB - 16; // any part of a block, and nothing behind it
+    heap.write(last, b"its last 16 byte").unwrap();
+    assert_eq!(heap.read(last + 4, 4).unwrap(), b"last");
+    refused(heap.read(last, 17), "WH_BAD_ARGUMENT", "not in the heap");
+    for within in [16, 4096, 4 * MIB - 16] {
+        let all = 4 * MIB as usize;
+        refused(
+            heap.read(block + within, all),
+            "WH_BAD_ARGUMENT",
+            "not in the heap",
+        );
+    }
     heap.free(block).unwrap();
     assert!(heap.trim(0).unwrap() > 0);
     refused(heap.read(block, 4), "WH_BAD_ARGUMENT", "not in the heap");

@@ -14,6 +14,16 @@
 #define WH_TABLES_CUDA_(type, ident, caps) NULL
 WH_TABLES_OF(whi_heap_call_ops, whi_heap_call_ops_find, WH_CAP_DISJOINT)
 
+/* What a call needs of the allocator, WH_CAP_*, and what it is called. */
+static const uint32_t call_needs[WH_CALL_KINDS] = {
+    [WH_CALL_REALLOC] = WH_CAP_USABLE_SIZE,
+    [WH_CALL_ALIGNED_ALLOC] = WH_CAP_ALIGNED,
+    [WH_CALL_USABLE_SIZE] = WH_CAP_USABLE_SIZE,
+    [WH_CALL_OWNS] = WH_CAP_OWNS,
+};
+#define CALL_TEXT_(name, text) text,
+static const char *const call_texts[WH_CALL_KINDS] = {WH_CALL_LIST(CALL_TEXT_)};
+
 static wh_status run(wh_heap *heap, const whi_heap_call_ops *ops, wh_heap_call *calls, uint32_t n) {
     wh_device *d = heap->device;
     const uint64_t bytes = (uint64_t)n * sizeof *calls;
@@ -62,6 +72,12 @@ wh_status wh_heap_make_calls(wh_heap *heap, wh_heap_call *calls, size_t call_byt
                           "the host cannot call malloc and free of %s: its blocks overlap, or this "
                           "build leaves it out",
                           heap->info->name);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if ((call_needs[calls[i].kind] & ~heap->info->caps) != 0) {
+            return whi_refuse(WH_UNSUPPORTED, "call %u, %s: heaps of %s do not offer that",
+                              (unsigned)i, call_texts[calls[i].kind], heap->info->name);
+        }
     }
     return n != 0 ? run(heap, ops, calls, n) : WH_OK;
 }

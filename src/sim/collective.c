@@ -2,6 +2,7 @@
 #include "sim_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,7 +162,10 @@ static void tsan_syncwarp(whi_warp *w, uint32_t mask, whi_lane *last) {
 /* Of a lane that is alone. */
 static uint64_t host_collective(whi_sim_op op, uint32_t mask, uint64_t value, uint32_t source) {
     if (mask != 1) {
-        abort(); /* host code has no other lanes */
+        (void)fprintf(stderr,
+                      "warpheap: host code is a grid of one thread: its mask is 1, not 0x%x\n",
+                      (unsigned)mask);
+        abort(); /* it has no other lanes */
     }
     switch (op) {
     case WHI_SIM_MATCH_U32:

@@ -66,6 +66,12 @@ extern "C" __global__ void every_container(wh::heap_ref heap, wh::queue<int> *qu
     wh::destroy(heap, new (heap) int(4));
 }
 """
+# The operator that C++17 takes for a type of a larger alignment; the other one would do, silently.
+ALIGNED = """#include <warpheap/warpheap.hpp>
+extern "C" __global__ void aligned_new(wh::heap_ref heap, void **out) {
+    out[0] = new (static_cast<std::align_val_t>(64), heap) int;
+}
+"""
 ARENA = """#include <warpheap/arena.h>
 extern "C" __global__ void every_arena(wh_heap_ref heap, void **out) {
     WH_SHARED(wh_block_arena, shared, 1);
@@ -216,6 +222,7 @@ def check_headers(rtc, include, compiler, toolkit):
     rtc.case("a scan", SCAN, PTX, ".entry scan_each(")
     rtc.case("rays", TREE, PTX, ".entry every_ray(")
     rtc.case("containers", CONTAINERS, [*PTX, "-std=c++14"], ".entry every_container(")
+    rtc.case("aligned new", ALIGNED, [*PTX, "-std=c++17"], ".entry aligned_new(")
     rtc.case("arenas", ARENA, PTX, ".entry every_arena(")
     for arch in ("sm_75", "sm_121"):
         rtc.case(arch, KERNEL, [FAST, f"-arch={arch}"])

@@ -133,6 +133,31 @@ WH_KERNEL(play_strings, string_args, a) {
     a.refused[t] = play.refused;
 }
 
+/* Text of an array has no zero at its end, and what nobody has room for changes nothing. */
+WH_KERNEL(play_edges, string_args, a) {
+    wh::string s(a.heap);
+    CHECK(s.assign("abc") && s.size() == 3 && s.append("de") && s == "abcde");
+    CHECK(s.starts_with("abc") && s.starts_with("") && !s.starts_with("abd"));
+    CHECK(!s.starts_with("abcdef") && s.starts_with(s.c_str()));
+    const volatile size_t most = SIZE_MAX; /* which the compiler would warn of */
+    for (size_t n = most; n > most - 16; n--) {
+        CHECK(!s.append(n, 'x') && !s.append(wh::span<const char>("", n)) && !s.resize(n));
+    }
+    CHECK(s == "abcde" && s.size() == 5);
+    wh::string none(a.heap);
+    CHECK(!none.append(most, 'x') && !none.resize(most - 1) && none.capacity() == 0);
+    CHECK(none.assign("") && none.empty() && none.resize(0) && none == "");
+}
+void test_edges(void **state) {
+    (void)state;
+    place p(0, 64 << 20);
+    string_args a = string_args();
+    a.heap = p.ref();
+    a.wrong = p.wrong;
+    p.run(play_edges, a, 1, 1);
+    p.close();
+}
+
 uint64_t play(uint64_t seed, uint64_t bytes, bool is_tight) {
     place p(seed, bytes);
     string_args a;
@@ -230,15 +255,20 @@ void test_integers(void **state) {
         snprintf(right, sizeof right, "%05llx", static_cast<unsigned long long>(v));
         assert_string_equal(mine, right);
     }
+    char text[8]; /* of any type, as append_int */
+    assert_int_equal(wh::to_chars(text, text + 8, -12) - text, 3);
+    assert_int_equal(wh::to_chars(text, text + 8, 12u) - text, 2);
+    assert_int_equal(wh::to_chars(text, text + 8, 123ull) - text, 3);
+    assert_int_equal(wh::to_chars(text, text + 8, static_cast<short>(-1)) - text, 2);
+    assert_int_equal(wh::to_chars(text, text + 8, 0.5f) - text, 3);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roomy),
-        cmocka_unit_test(test_tight),
-        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_roomy),    cmocka_unit_test(test_tight),
+        cmocka_unit_test(test_edges),    cmocka_unit_test(test_floats),
         cmocka_unit_test(test_integers),
     };
     if (argc > 1) {

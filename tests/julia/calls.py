@@ -14,7 +14,7 @@ import tempfile
 SIZES = {"UInt8": 1, "Cint": 4, "Int32": 4, "UInt32": 4, "UInt64": 8, "Culonglong": 8, "Csize_t": 8,
          "Cstring": 8, "Cvoid": 0}
 C_SIZES = {"int": 4, "wh_status": 4, "uint32_t": 4, "int32_t": 4, "uint64_t": 8, "size_t": 8,
-           "unsigned long long": 8, "void": 0}
+           "unsigned long long": 8, "void": 0, "wh_visit_fn": 8}
 HEADERS = ("heap.h", "heap_calls.h", "options.h", "device.h", "types.h")
 
 

@@ -3,6 +3,10 @@
  * another version, of a GPU; the host's call and its errors. */
 #include "sim/sim_test.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "warpheap/detail/abi.h"
 #include "warpheap/warpheap.h"
 #include "warpheap/warpheap_abi.h"
@@ -289,11 +293,41 @@ static void test_extended(void **state) {
     wh_device_close(d);
 }
 
+/* Host code has no lane but the first: a mask with others ends the program, which says why. */
+static void test_mask_of_the_host(void **state) {
+    (void)state;
+    wh_device *d = open_policy(WH_SIM_ROUND_ROBIN, 0);
+    wh_heap *h = create(d);
+    const wh_abi1_heap handle = handle_of(h);
+    void *p = wh_abi1_malloc_warp(handle, 1, 16);
+    assert_int_equal(wh_abi1_free_lanes(handle, 1, p), 0);
+    int ends[2], status = 0;
+    char said[200] = "";
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)signal(SIGABRT, SIG_DFL); /* cmocka's */
+        if (dup2(ends[1], STDERR_FILENO) >= 0) {
+            (void)wh_abi1_malloc_lanes(handle, 0xffffffff, 16);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_int_equal(close(ends[1]), 0);
+    assert_true(read(ends[0], said, sizeof said - 1) > 0);
+    assert_int_equal(close(ends[0]), 0);
+    assert_non_null(strstr(said, "its mask is 1, not 0xffffffff"));
+    assert_int_equal(wh_heap_destroy(h), WH_OK);
+    wh_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call), cmocka_unit_test(test_no_heap),
         cmocka_unit_test(test_destroyed),  cmocka_unit_test(test_host_call),
-        cmocka_unit_test(test_extended),
+        cmocka_unit_test(test_extended),   cmocka_unit_test(test_mask_of_the_host),
     };
     return cmocka_run_group_tests_name("abi", tests, NULL, NULL);
 }

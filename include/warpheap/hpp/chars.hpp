@@ -202,18 +202,31 @@ struct writer {
 /* These write a number to [first, last), without a zero behind it, and return where it ends;
  * nullptr: there is no room, and what lies there is undefined. At most most_chars characters. */
 
-WH_HOST_DEVICE inline char *to_chars(char *first, char *last, uint64_t v) {
+/* Of any type of integer: what is narrower becomes an int. */
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, unsigned long long v) {
     own::writer w{first, last};
     w.put(v, 10, 1);
     return w.fits ? w.at : nullptr;
 }
-WH_HOST_DEVICE inline char *to_chars(char *first, char *last, int64_t v) {
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, unsigned long v) {
+    return to_chars(first, last, static_cast<unsigned long long>(v));
+}
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, unsigned v) {
+    return to_chars(first, last, static_cast<unsigned long long>(v));
+}
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, long long v) {
     own::writer w{first, last};
     if (v < 0) {
         w.put('-');
     }
     w.put(v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v), 10, 1);
     return w.fits ? w.at : nullptr;
+}
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, long v) {
+    return to_chars(first, last, static_cast<long long>(v));
+}
+WH_HOST_DEVICE inline char *to_chars(char *first, char *last, int v) {
+    return to_chars(first, last, static_cast<long long>(v));
 }
 /* In base 16, of at least `least` digits, zeros in front. */
 WH_HOST_DEVICE inline char *to_chars_hex(char *first, char *last, uint64_t v, uint32_t least = 1) {

@@ -49,23 +49,25 @@ inline std::error_code make_error_code(wh_status status) noexcept {
 namespace wh {
 
 #if defined(__cpp_exceptions)
-/* What calls throw. what(): the call, wh_last_error_text() if there is some, the status. */
+/* What calls throw. what(): the call, wh_last_error_text() if there is some, the status. tells:
+ * whether the call sets that text (types.h); else it is of an earlier one. */
 class error : public std::system_error {
   public:
-    error(const std::error_code &code, const char *call) : std::system_error(code, text(call)) {
+    error(const std::error_code &code, const char *call, bool tells = true)
+        : std::system_error(code, text(call, tells)) {
     }
 
   private:
-    static std::string text(const char *call) {
-        const std::string more = wh_last_error_text();
+    static std::string text(const char *call, bool tells) {
+        const std::string more = tells ? wh_last_error_text() : "";
         return more.empty() ? std::string(call) : call + (": " + more);
     }
 };
 
 /* Throws if the code is that of an error. */
-inline void throw_if(const std::error_code &code, const char *call) {
+inline void throw_if(const std::error_code &code, const char *call, bool tells = true) {
     if (code) {
-        throw error(code, call);
+        throw error(code, call, tells);
     }
 }
 #endif
@@ -233,18 +235,18 @@ class heap {
         return r;
     }
     void reset() {
-        throw_if(make_error_code(wh_heap_reset(heap_)), "wh::heap::reset");
+        throw_if(make_error_code(wh_heap_reset(heap_)), "wh::heap::reset", false);
     }
     wh_stats stats() const {
         std::error_code code;
         const wh_stats s = stats(code);
-        throw_if(code, "wh::heap::stats");
+        throw_if(code, "wh::heap::stats", false);
         return s;
     }
     wh_report check() const {
         std::error_code code;
         const wh_report r = check(code);
-        throw_if(code, "wh::heap::check");
+        throw_if(code, "wh::heap::check", false);
         return r;
     }
 #endif

@@ -199,7 +199,7 @@ WH_HOST_DEVICE inline void *operator new(size_t bytes, const wh::heap_ref &heap)
 WH_HOST_DEVICE inline void operator delete(void *p, const wh::heap_ref &heap) noexcept {
     wh_free(heap, p);
 }
-#if defined(__cpp_aligned_new) && WH_HAS_HOST
+#if defined(__cpp_aligned_new)
 WH_HOST_DEVICE inline void *operator new(size_t bytes, std::align_val_t align,
                                          const wh::heap_ref &heap) noexcept {
     return wh_aligned_alloc(heap, static_cast<size_t>(align), bytes);

@@ -110,6 +110,9 @@ template <class Allocator = allocator<char>> class basic_string {
         }
         return i == text.size();
     }
+    WH_HOST_DEVICE bool starts_with(const char *text) const noexcept { /* up to its zero */
+        return starts_with(span_of(text));
+    }
 
     /* --- memory ------------------------------------------------------------------------------- */
 
@@ -146,11 +149,7 @@ template <class Allocator = allocator<char>> class basic_string {
         return true;
     }
     WH_HOST_DEVICE bool append(const char *text) {
-        size_t n = 0;
-        while (text[n] != 0) {
-            n++;
-        }
-        return append(span<const char>(text, n));
+        return append(span_of(text));
     }
     WH_HOST_DEVICE bool append(const basic_string &other) {
         return append(span<const char>(other.c_str(), other.size()));
@@ -170,10 +169,12 @@ template <class Allocator = allocator<char>> class basic_string {
     /* A number of any type of integer in base 10; a floating one: to_chars of hpp/chars.hpp says
      * how it looks. */
     template <class Integer> WH_HOST_DEVICE bool append_int(Integer v) {
+        static_assert(static_cast<Integer>(1) / 2 == 0, "append_float is for numbers like this");
         char text[most_chars];
         const bool is_signed = static_cast<Integer>(0) > static_cast<Integer>(-1);
-        char *end = is_signed ? to_chars(text, text + sizeof text, static_cast<int64_t>(v))
-                              : to_chars(text, text + sizeof text, static_cast<uint64_t>(v));
+        char *end = is_signed
+                        ? to_chars(text, text + sizeof text, static_cast<long long>(v))
+                        : to_chars(text, text + sizeof text, static_cast<unsigned long long>(v));
         return append(span<const char>(text, static_cast<size_t>(end - text)));
     }
     WH_HOST_DEVICE bool append_hex(uint64_t v, uint32_t least = 1) {
@@ -193,6 +194,9 @@ template <class Allocator = allocator<char>> class basic_string {
         }
         clear();
         return append(text);
+    }
+    WH_HOST_DEVICE bool assign(const char *text) {
+        return assign(span_of(text));
     }
     WH_HOST_DEVICE bool assign(const basic_string &other) {
         return this == &other || assign(span<const char>(other));
@@ -223,13 +227,22 @@ template <class Allocator = allocator<char>> class basic_string {
     }
 
   private:
+    /* The text up to its zero. */
+    WH_HOST_DEVICE static span<const char> span_of(const char *text) noexcept {
+        size_t n = 0;
+        while (text[n] != 0) {
+            n++;
+        }
+        return span<const char>(text, n);
+    }
     /* For n + more characters and a zero, at least twice of what there was. */
     WH_HOST_DEVICE bool make_room(size_t n, size_t more) {
         const size_t all = n + more + 1, doubled = 2 * chars_.capacity();
-        if (all <= chars_.capacity()) {
-            return true;
+        if (all <= more) {
+            return false; /* there are not so many addresses */
         }
-        return all > more && (chars_.reserve(all < doubled ? doubled : all) || chars_.reserve(all));
+        return all <= chars_.capacity() || chars_.reserve(all < doubled ? doubled : all) ||
+               chars_.reserve(all);
     }
     WH_HOST_DEVICE void cut(size_t n) {
         if (!chars_.empty()) {

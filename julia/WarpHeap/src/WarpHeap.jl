@@ -283,14 +283,28 @@ free(::Heap, ::Nothing) = nothing
 "Bytes that may be used in a block."
 usable_size(heap::Heap, block::Integer) = one(heap, USABLE_SIZE, block, 0).bytes
 
+# For heap_walk, which ends at a 1: whether the bytes of words, an address and a number, are in this
+# live block; the third word says so.
+function look_at(words::Ptr{UInt64}, block::Ptr{Cvoid}, usable::UInt64)::Cint
+    address, bytes, first = unsafe_load(words, 1), unsafe_load(words, 2), UInt64(block)
+    found = address >= first && bytes <= usable && address - first <= usable - bytes
+    unsafe_store!(words, UInt64(found), 3)
+    return found
+end
+
 # Refuses what is not in the heap. Of a heap with reserve_bytes some of its addresses have no
-# memory: what is not in one block there is refused, too, on the simulated device alone.
+# memory: what is not in one live block there is refused, too.
 function bounds(heap::Heap, address::UInt64, bytes::UInt64)
     base, size = memory(heap)
     inside = address >= base && bytes <= size && address - base <= size - bytes
     mapped, reserved, granule = Ref{UInt64}(0), Ref{UInt64}(0), Ref{UInt64}(0)
     call(h -> heap_extent(h, mapped, reserved, granule), heap, false)
-    inside && (granule[] == 0 || bytes <= usable_size(heap, address)) && return nothing
+    words = UInt64[address, bytes, granule[] == 0 || bytes == 0]
+    if inside && words[3] == 0
+        visit = @cfunction(look_at, Cint, (Ptr{UInt64}, Ptr{Cvoid}, UInt64))
+        call(h -> heap_walk(h, visit, words), heap, false)
+    end
+    inside && words[3] != 0 && return nothing
     bad_argument("$bytes bytes from 0x$(string(address, base = 16)) on are not in the heap")
 end
 

@@ -143,6 +143,8 @@ heap_extent(heap, mapped, reserved, granule) =
 heap_get_stats(heap, words) =
     ccall(fn(:wh_heap_get_stats), Cint, (Ptr{Cvoid}, Ptr{UInt64}), heap, words)
 heap_check(heap, report) = ccall(fn(:wh_heap_check), Cint, (Ptr{Cvoid}, Ptr{Cvoid}), heap, report)
+heap_walk(heap, visit, words) =
+    ccall(fn(:wh_heap_walk), Cint, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{UInt64}), heap, visit, words)
 heap_make_calls(heap, calls, call_bytes, n) =
     ccall(fn(:wh_heap_make_calls), Cint, (Ptr{Cvoid}, Ptr{CHeapCall}, Csize_t, UInt32), heap, calls,
           call_bytes, n)

@@ -97,8 +97,13 @@ end
     extend!(heap, 8MIB)
     block = malloc(heap, 4MIB)
     @test write(heap, block, b"here") == 4 && read(heap, block, 4) == b"here"
+    last = block + 4MIB - 16 # any part of a block, and nothing behind it
+    @test write(heap, last, b"its last 16 byte") == 16 && read(heap, last + 4, 4) == b"last"
+    refused(() -> read(heap, last, 17), "WH_BAD_ARGUMENT", "not in the heap")
+    refused(() -> read(heap, block + 16, 4MIB), "WH_BAD_ARGUMENT", "not in the heap")
     free(heap, block)
     @test trim!(heap) > 0
+    refused(() -> read(heap, block, 1), "WH_BAD_ARGUMENT", "not in the heap")
     refused(() -> extend!(heap, 100MIB), "WH_RESERVE_FULL", "")
     close(heap)
 end
