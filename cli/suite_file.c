@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/suite.h"
@@ -94,6 +95,11 @@ static int rewrite(const suite_file *f, const json_t *objects, const char *path)
 int suite_file_read(suite_file *f, const char *path, char *error, size_t size) {
     memset(f, 0, sizeof *f);
     f->counts = json_object();
+    struct stat is;
+    if (path != NULL && stat(path, &is) == 0 && !S_ISREG(is.st_mode)) { /* it may have no end */
+        (void)snprintf(error, size, "cannot go on with '%s': it is no regular file", path);
+        return 0;
+    }
     FILE *file = path != NULL ? fopen(path, "r") : NULL;
     if (path == NULL || (file == NULL && errno == ENOENT)) {
         return 1;

@@ -211,6 +211,7 @@ def test_bad_requests(folder):
         complains(command(path, "--part", part), f"--part: '{part}' is not K/N")
     complains(command(path, "--cell-limit", "0"), "not a number of seconds above 0")
     complains(command(path, how="--resume") + ["--json", path], "give one")
+    complains(command("/dev/null", how="--resume"), "it is no regular file")
     complains([*bench, "--part", "1/2"], "--part is for suites")
     complains(command("/nonexistent/x"), "cannot write '/nonexistent/x'")
     check(not os.path.exists(path), "a bad request writes nothing")

@@ -25,7 +25,7 @@ KNOWN = frozenset((*files.TEXTS, *files.NUMBERS, *"""
     tas_expected was_expected tas_drained tas_bound equation_11 internal external external-end
     mallocs heap_bytes kernel kernels launches error us_mean us_sd range_first range_most ticks_p50
     ticks_p99 ticks_p999 ticks_max ticks_mean ticks_null us_packed ratio_packed us_scan ratio_scan
-    metadata_bytes metadata_share rounds_ideal cell cell_rows
+    metadata_bytes metadata_share rounds_ideal cell cell_rows us_compaction compacted
     """.split()))
 
 

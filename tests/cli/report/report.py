@@ -175,7 +175,8 @@ EVIL = '<script>alert(1)</script>"$x_1$'
 
 
 def test_page():
-    put("a.jsonl", [*small(), row(EVIL, "malloc", 16, 50), row("odd", "malloc", 16, 5, novel=1),
+    put("a.jsonl", [*small(), row(EVIL, "malloc", 16, 50),
+                    row("odd", "malloc", 16, 5, novel=1, us_compaction=2, compacted=64),
                     {"alloc": "dead", "case": "single", "phase": "warm", "op": "malloc",
                      "size": 16, "threads": 5, "error": "it hung"}],
         [{"alloc": "slow", "case": "single", "size": 64, "threads": 7}])
