@@ -29,15 +29,20 @@ static json_int_t count_of(const json_t *counts, const char *key) {
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* The objects of a file; a last line without an end is no line yet. NULL: error says why. */
+/* The objects of a file; a last line without an end is no line yet, but if it is the only one, it
+ * has to be the begin of a header: else the file is not ours. NULL: error says why. */
 static json_t *read_objects(FILE *file, const char *path, char *error, size_t size) {
     json_t *all = json_array();
     char *line = NULL;
     size_t room = 0;
     ssize_t length = 0;
     size_t number = 1;
-    for (; (length = getline(&line, &room, file)) > 0 && line[length - 1] == '\n'; number++) {
-        json_t *object = json_loads(line, 0, NULL);
+    for (; (length = getline(&line, &room, file)) > 0; number++) {
+        const int whole = line[length - 1] == '\n';
+        if (!whole && (number > 1 || line[0] == '{')) {
+            break;
+        }
+        json_t *object = whole ? json_loads(line, 0, NULL) : NULL;
         if (!json_is_object(object) || json_array_append_new(all, object) != 0) {
             (void)snprintf(error, size, "cannot go on with '%s': line %zu is no JSON object", path,
                            number);
@@ -88,8 +93,11 @@ static int rewrite(const suite_file *f, const json_t *objects, const char *path)
             good = write_line(file, row);
         }
     }
-    good = file != NULL && fclose(file) == 0 && good;
-    return good && rename(beside, path) == 0;
+    good = file != NULL && fclose(file) == 0 && good && rename(beside, path) == 0;
+    if (file != NULL && !good) {
+        (void)remove(beside);
+    }
+    return good;
 }
 
 int suite_file_read(suite_file *f, const char *path, char *error, size_t size) {

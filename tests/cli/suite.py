@@ -175,7 +175,8 @@ def test_stop_and_go_on(folder):
     check(r.returncode == 0 and "0 cells" in r.stderr, f"nothing to do: {r.stderr}")
     complains(command(path, *SMALL, "--seed", "3", how="--resume"), "its seed is 0, now it is 3")
     complains(command(path, how="--resume", suite="survey"), "its suite is 'quick'")
-    for text, why in (('{"commit":"x"}\n', "not of a suite"), ("no\n", "line 1 is no JSON object")):
+    for text, why in (('{"commit":"x"}\n', "not of a suite"), ("no\n", "line 1 is no JSON object"),
+                      ("one line without an end", "line 1 is no JSON object")):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
         complains(command(path, how="--resume"), why)
