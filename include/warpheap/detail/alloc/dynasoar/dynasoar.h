@@ -74,7 +74,7 @@ WH_FN void wh_dynasoar_deactivate_(wh_dynasoar_ref h, uint32_t kind, uint32_t bl
 WH_FN wh_page_found wh_dynasoar_take_(wh_dynasoar_ref h, uint32_t kind, uint32_t n, uint32_t block,
                                       int was_active) {
     const uint32_t capacity = wh_page_capacity(h.paged.table.page_log2, kind);
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     found.chunks = wh_page_reserve(h.paged.table, block, kind, n);
     if (found.chunks.n != 0) {
         found.page = block;
@@ -110,7 +110,7 @@ WH_FN wh_page_found wh_dynasoar_probe_(wh_dynasoar_ref h, uint32_t kind, uint32_
     const uint32_t place = wh_spread32(warp) + kind * 0x85ebca6bu; /* even: core/hash.h */
     const uint64_t from = (uint64_t)place * h.paged.table.n >> 32;
     const int tells = warp % 8 == 0;
-    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+    wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
     WH_NO_UNROLL
     for (uint32_t attempt = 0; attempt < WH_DYNASOAR_TRIES; attempt++) {
         uint32_t at = place + attempt * 0x6a09e667u;
@@ -172,7 +172,7 @@ WH_FN void *wh_dynasoar_rest_(wh_dynasoar_ref h, wh_mask mask, size_t n, wh_page
 WH_FN void *wh_dynasoar_get_(wh_dynasoar_ref h, wh_mask mask, size_t n, wh_paged_request r) {
     for (int some = 1; some && wh_any(mask, wh_paged_asks(r));) {
         const wh_group g = wh_paged_group(mask, r);
-        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0}};
+        wh_page_found found = {WH_PAGE_NONE, {0, 0, 0, 0}};
         if (wh_paged_asks(r) && wh_group_leads(g)) {
             found = wh_dynasoar_probe_(h, r.kind, g.n);
         }
