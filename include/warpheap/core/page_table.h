@@ -8,9 +8,10 @@
  *         tag: chunks of one size and another tag are of another kind. count: of chunks. bits: a
  *         use bit for each 16 bytes of a page, of which its chunks use the first ones; a run has
  *         its length in the first word of its first page.
- * Fields  entries  reserve, claim: cas acquire; reserve_add: fetch_add acquire, fetch_add; free of
- *                  chunks: cas release, or fetch_add release and a cas, relaxed; set_run: add,
- *                  relaxed; free of a run: cas of the first page, relaxed, then adds, release
+ * Fields  entries  reserve, claim: cas acquire; reserve_add: reserve's cas if the page is free,
+ *                  fetch_add acquire, and what was too much as free by adds; free of chunks: cas
+ *                  release, or fetch_add release and a cas, relaxed; set_run: add, relaxed; free
+ *                  of a run: cas of the first page, relaxed, then adds, release
  *         bits     take: fetch_or acquire; free: fetch_and release; a run's length: store, relaxed
  * I1      chunks: reserved are no more than the page holds; no more bits are set than chunks are
  *         reserved, and as many when quiet. So who has reserved a chunk finds one, and no use bit
@@ -21,8 +22,8 @@
  * I3      releases grows (modulo 2^26) with each entry whose count goes down or that becomes free
  * P1      free: fetch_and of the use bit, release -> take: fetch_or of the word, acquire
  * P2      free: syncwarp, cas or fetch_add of the entry, release; of a run: add, release ->
- *         reserve, claim: cas acquire, reserve_add: fetch_add acquire, then a syncwarp of the
- *         caller's: what lay on the page in its last life comes before what lies there now
+ *         reserve, claim: cas acquire, reserve_add: that or fetch_add acquire, then a syncwarp of
+ *         the caller's: what lay on the page in its last life comes before what lies there now
  * X1      exact search: passes over all entries sum the releases. If two in a row find none that
  *         would do, and sum up to the same, by I3 nothing came back between the two readings of
  *         any entry, so at the moment between the passes there was nothing (core/use_word.h X1).
