@@ -179,6 +179,7 @@ static const struct {
     {"fdgmalloc.warps", {0, 4, 0, 1, 0, 0, 3, 0}},
     {"kma.superblock_bytes", {4096, 8192, 0, 8192, 32768, 0, 4096, 0}},
     {"bulk.unit_bytes", {0, 0, 1024, 0, 0, 4096, 0, 0}},
+    {"bulk.chunk_bins", {4, 1, 0, 32, 8, 2, 16, 0}},
 };
 
 void suite_options(wh_heap_options *o, wh_any_options *own, uint32_t config) {

@@ -12,14 +12,16 @@
  * Terms (the paper's)
  *   level, node  2^l units at a multiple of that, the tree's blocks (a unit: the option unit_bytes)
  *   bin          a node of up to 8 units, cut into at most 32 slots of one size class
+ *   chunk        up to 32 nodes side by side (the option chunk_bins), of which a class makes bins
  *
  * Sizes are rounded up to a power of two: a slot of unit / 32 to 4 units, or a node. The largest
  * block is the largest node.
  *
- * Lanes     lanes that ask for one class, or free slots of one bin, make their atomics together
- * Cost      malloc: an atomic on the class's semaphore, a search of its set, an atomic on the bin,
- *           for the lanes of a class. free: one on the bin, one on the semaphore. A new or an empty
- *           bin, and each large block: two to four atomics for each level that is split or merged
+ * Lanes     lanes that ask for one class or level, or free slots of one bin, make their atomics
+ *           together
+ * Cost      malloc: an atomic on the class's semaphore, a look at its sets, an atomic on the bin,
+ *           for the lanes of a class. free: one on the bin, one on the semaphore. A chunk, an empty
+ *           bin, and large blocks: two to four atomics for each level that is split or merged
  * Fails     NULL as tree.h says: not WH_CAP_EXACT_OOM, and not WH_CAP_ANY_SIZE
  * Check     conform, stress, fault
  */
@@ -59,6 +61,7 @@ WH_FN wh_bulk_size wh_bulk_size_of_(wh_bulk_ref h, size_t n) {
 /* Slots for the lanes of mask with a class, some for each group at a time. */
 WH_FN void *wh_bulk_small_(wh_bulk_ref h, wh_mask mask, uint32_t c) {
     const wh_group g = wh_group_by_u32(mask, c);
+    const uint32_t slots = c != WH_BULK_NOTHING ? wh_bulk_slots_(c) : 1;
     uint32_t served = 0; /* lanes of the group */
     int open = c != WH_BULK_NOTHING;
     void *p = NULL;
@@ -66,15 +69,19 @@ WH_FN void *wh_bulk_small_(wh_bulk_ref h, wh_mask mask, uint32_t c) {
     while (wh_any(mask, open)) {
         wh_bulk_slots s;
         s.bin = 0;
-        s.mask = 0;
+        s.mask = s.more = 0;
         if (open && wh_group_leads(g)) {
             s = wh_bulk_get_slots_(h, c, g.n - served);
         }
         s.bin = wh_shfl_u64(mask, s.bin, g.leader);
         s.mask = wh_shfl_u32(mask, s.mask, g.leader);
-        const uint32_t n = wh_popc32(s.mask);
-        if (open && g.rank - served < n) { /* false for those that are served: wraps */
-            const uint32_t slot = wh_select32(s.mask, g.rank - served + 1);
+        s.more = wh_shfl_u32(mask, s.more, g.leader);
+        const uint32_t some = wh_popc32(s.mask), n = some + s.more * slots;
+        const uint32_t rank = g.rank - served;
+        if (open && rank < n) { /* false for those that are served: wraps */
+            const uint32_t slot =
+                rank < some ? wh_select32(s.mask, rank + 1) : (rank - some) % slots;
+            s.bin += rank < some ? 0 : 1 + (rank - some) / slots;
             p = h.base + (s.bin << (h.unit_log2 + wh_bulk_bin_level_(c))) +
                 ((uint64_t)slot << wh_bulk_slot_log2_(h.unit_log2, c));
         }
@@ -84,17 +91,40 @@ WH_FN void *wh_bulk_small_(wh_bulk_ref h, wh_mask mask, uint32_t c) {
     return p;
 }
 
+/* Nodes for the lanes of mask with a level: the lanes of a level take some side by side. */
+WH_FN void *wh_bulk_large_(wh_bulk_ref h, wh_mask mask, uint32_t level) {
+    const wh_group g = wh_group_by_u32(mask, level);
+    uint32_t served = 0; /* lanes of the group */
+    int open = level != WH_BULK_NOTHING;
+    void *p = NULL;
+    WH_NO_UNROLL
+    while (wh_any(mask, open)) {
+        uint64_t node = WH_BULK_NONE;
+        uint32_t log2 = wh_log2_floor(open ? g.n - served : 1);
+        if (open && wh_group_leads(g)) {
+            do {
+                node = wh_bulk_take_some_(h, level, &log2);
+            } while (node == WH_BULK_NONE && wh_bulk_give_fresh_(h));
+        }
+        node = wh_shfl_u64(mask, node, g.leader);
+        log2 = wh_shfl_u32(mask, log2, g.leader);
+        const uint32_t rank = g.rank - served;
+        if (open && node != WH_BULK_NONE && rank < 1u << log2) { /* wraps for those served */
+            wh_store_u64_relaxed(&h.words[(node + rank) << level],
+                                 WH_BULK_LARGE | (uint64_t)level << WH_BULK_KIND);
+            p = h.base + ((node + rank) << (h.unit_log2 + level));
+        }
+        served += 1u << log2;
+        open = open && node != WH_BULK_NONE && served < g.n;
+    }
+    return p;
+}
+
 WH_FN void *wh_bulk_malloc(wh_bulk_ref h, wh_mask mask, size_t n) {
     const wh_bulk_size s = wh_bulk_size_of_(h, n);
     void *p = wh_bulk_small_(h, mask, s.c);
-    if (s.level != WH_BULK_NOTHING) {
-        const uint64_t node = wh_bulk_take_(h, s.level);
-        if (node != WH_BULK_NONE) {
-            wh_store_u64_relaxed(&h.words[node << s.level],
-                                 WH_BULK_LARGE | (uint64_t)s.level << WH_BULK_KIND);
-            p = h.base + (node << (h.unit_log2 + s.level));
-        }
-    }
+    void *large = wh_bulk_large_(h, mask, s.level);
+    p = p != NULL ? p : large;
     if (n != 0 && p == NULL) {
         wh_add_u64_relaxed(&h.header->failed, 1);
     }

@@ -29,9 +29,17 @@ WH_FN void wh_bulk_stats(wh_bulk_ref h, uint64_t i, uint64_t n, wh_stats *s) {
         }
     }
     if (i == 0) {
+        for (uint32_t c = 0; c < WH_BULK_CLASSES; c++) {
+            const uint64_t node = (uint64_t)1 << (h.unit_log2 + wh_bulk_bin_level_(c));
+            if (node > largest &&
+                wh_veb_successor(wh_bulk_set_(h, WH_BULK_FRESH + c), 0) != WH_VEB_NONE) {
+                largest = node;
+            }
+        }
         for (uint32_t l = 0; l <= h.top; l++) {
             if (wh_veb_successor(wh_bulk_set_(h, l), 0) != WH_VEB_NONE) {
-                largest = (uint64_t)1 << (h.unit_log2 + l);
+                const uint64_t node = (uint64_t)1 << (h.unit_log2 + l);
+                largest = node > largest ? node : largest;
             }
         }
         for (uint32_t c = 0; c < WH_BULK_CLASSES; c++) {
@@ -44,7 +52,7 @@ WH_FN void wh_bulk_stats(wh_bulk_ref h, uint64_t i, uint64_t n, wh_stats *s) {
     (void)wh_fetch_max_u64_relaxed(&s->largest_free, largest);
 }
 
-/* I1: how many of these the unit belongs to: available nodes, blocks, bins. */
+/* I1: how many of these the unit belongs to: available and fresh nodes, blocks, bins. */
 WH_FN uint32_t wh_bulk_owners_(wh_bulk_ref h, uint64_t unit) {
     uint32_t owners = 0;
     for (uint32_t l = 0; l <= h.top; l++) {
@@ -58,6 +66,11 @@ WH_FN uint32_t wh_bulk_owners_(wh_bulk_ref h, uint64_t unit) {
         owners += (uint32_t)wh_veb_contains(set, node);
         owners += word == (WH_BULK_LARGE | (uint64_t)l << WH_BULK_KIND);
         owners += c < WH_BULK_CLASSES && wh_bulk_bin_level_(c) == l;
+    }
+    for (uint32_t c = 0; c < WH_BULK_CLASSES; c++) {
+        const uint64_t node = unit >> wh_bulk_bin_level_(c);
+        const wh_veb set = wh_bulk_set_(h, WH_BULK_FRESH + c);
+        owners += node < set.n && wh_veb_contains(set, node);
     }
     return owners;
 }
@@ -76,6 +89,16 @@ WH_FN int wh_bulk_is_listed_well_(wh_bulk_ref h, uint64_t unit) {
            wh_veb_contains(wh_bulk_set_(h, WH_BULK_SETS + c), bin) == (free != 0);
 }
 
+/* Slots of the class's fresh nodes. */
+WH_FN int64_t wh_bulk_fresh_slots_(wh_bulk_ref h, uint32_t c) {
+    const wh_veb set = wh_bulk_set_(h, WH_BULK_FRESH + c);
+    int64_t nodes = 0;
+    for (uint64_t k = 0; k < wh_veb_up_(set.n); k++) {
+        nodes += (int64_t)wh_popc64(wh_load_u64_relaxed(wh_veb_word(set, k)));
+    }
+    return nodes * (int64_t)wh_bulk_slots_(c);
+}
+
 /* I3 of a set, I2 of a level. */
 WH_FN void wh_bulk_check_set_(wh_bulk_ref h, uint32_t s, wh_report *r) {
     const wh_veb set = wh_bulk_set_(h, s);
@@ -86,6 +109,7 @@ WH_FN void wh_bulk_check_set_(wh_bulk_ref h, uint32_t s, wh_report *r) {
     }
     if (s >= WH_BULK_SETS) {
         count += (int64_t)wh_load_u64_relaxed(&h.header->spare[s - WH_BULK_SETS]);
+        count -= wh_bulk_fresh_slots_(h, s - WH_BULK_SETS);
     }
     for (uint64_t k = 0; k < wh_veb_up_(set.n); k++) {
         uint64_t bits = wh_load_u64_relaxed(wh_veb_word(set, k));
@@ -115,10 +139,12 @@ WH_FN void wh_bulk_check(wh_bulk_ref h, uint64_t i, uint64_t n, wh_report *r) {
             wh_report_error(r, 4, u);
         }
     }
-    for (uint64_t s = i; s < WH_BULK_SETS + WH_BULK_CLASSES; s += n) {
+    for (uint64_t s = i; s < WH_BULK_ALL_SETS; s += n) {
         if (wh_bulk_set_size_(h.units, (uint32_t)s) != 0) {
             const wh_veb set = wh_bulk_set_(h, (uint32_t)s);
-            wh_bulk_check_set_(h, (uint32_t)s, r);
+            if (s < WH_BULK_FRESH) {
+                wh_bulk_check_set_(h, (uint32_t)s, r);
+            }
             for (uint64_t k = 0; k < wh_veb_words(set.n); k++) {
                 if (!wh_veb_check(set, k)) {
                     wh_report_error(r, 3, s);

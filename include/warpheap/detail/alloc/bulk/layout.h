@@ -5,16 +5,18 @@
  * Fields and who writes them (device scope)
  *   set     of a level: its nodes that are available (core/veb.h); of a class: its bins with free
  *           slots
+ *   fresh   of a class: nodes that are to be its next bins: what is left of a chunk (core/veb.h)
  *   sem     of a level: nodes of the set that nobody is about to take (core/bulk_semaphore.h),
- *           batches of two; of a class: free slots of the set's bins, batches of a bin
+ *           batches of two; of a class: free slots of the set's bins, and of those that the fresh
+ *           nodes will be, batches of a chunk
  *   spare   of a class: free slots that its sem does not count, which would overflow. add, cas
  *   words   of the first unit of a block or bin; 0: of no such unit.
  *           LARGE | level << 40: a block that is a node. Its owner: store; free: cas acq_rel to 0.
  *           class + 1 << 40 | flags | free slots: a bin. Who makes it: store release; malloc: cas
  *           acq_rel; free: fetch_or acq_rel
  * Invariants
- *   I1  a unit belongs to one available node, or to one block or bin, or to a lane that is about to
- *       make one of these
+ *   I1  a unit belongs to one available or fresh node, or to one block or bin, or to a lane that is
+ *       about to make one of these
  *   I2  of two buddies one at most is available, when quiet: so all that is free is one node again
  *   I3  count of a sem = items of its set less those that takers are about to take, plus or minus
  *       what a lane is about to add; when quiet they are equal, and nothing is expected or reserved
@@ -44,6 +46,10 @@
 #define WH_BULK_BIN_LEVEL 3u /* of the largest bins */
 #define WH_BULK_SLOTS 32u
 #define WH_BULK_SETS 32u /* of levels; those of classes lie behind them */
+#define WH_BULK_FRESH (WH_BULK_SETS + WH_BULK_CLASSES) /* of fresh nodes */
+#define WH_BULK_ALL_SETS (WH_BULK_FRESH + WH_BULK_CLASSES)
+#define WH_BULK_MOST_CHUNK 5u /* log2 of the bins of a chunk: those of a semaphore's word */
+#define WH_BULK_LOOKS 64u     /* at bins, before a lane gives its right back, and waits */
 #define WH_BULK_APART 16u
 #define WH_BULK_NONE UINT64_MAX
 
@@ -56,7 +62,7 @@ typedef struct wh_bulk_header {
     uint64_t failed;
     uint64_t bad_frees;
     uint64_t spare[WH_BULK_CLASSES];
-    uint32_t set_at[WH_BULK_SETS + WH_BULK_CLASSES]; /* where the words of a set begin */
+    uint32_t set_at[WH_BULK_ALL_SETS]; /* where the words of a set begin */
     uint64_t sems[(WH_BULK_SETS + WH_BULK_CLASSES) * WH_BULK_APART];
 } wh_bulk_header;
 
@@ -67,7 +73,8 @@ typedef struct wh_bulk_ref {
     uint64_t *sets;
     uint32_t units;
     uint32_t unit_log2;
-    uint32_t top; /* the highest level */
+    uint32_t top;        /* the highest level */
+    uint32_t chunk_log2; /* of the bins that a class takes at once */
 } wh_bulk_ref;
 
 /* Classes have slots of unit / 32, unit / 16, ... 4 units. */
@@ -85,7 +92,8 @@ WH_HD uint64_t wh_bulk_full_(uint32_t c) { /* all slots free */
 }
 
 WH_HD uint64_t wh_bulk_set_size_(uint64_t units, uint32_t set) {
-    const uint32_t level = set < WH_BULK_SETS ? set : wh_bulk_bin_level_(set - WH_BULK_SETS);
+    const uint32_t level =
+        set < WH_BULK_SETS ? set : wh_bulk_bin_level_((set - WH_BULK_SETS) % WH_BULK_CLASSES);
     return level < 32 ? units >> level : 0;
 }
 
@@ -101,7 +109,17 @@ WH_HD uint32_t wh_bulk_set_at_(uint64_t units, uint32_t set) {
 
 WH_FN_HOST uint64_t wh_bulk_metadata_(uint64_t units) {
     return sizeof(wh_bulk_header) + units * 8 +
-           (uint64_t)wh_bulk_set_at_(units, WH_BULK_SETS + WH_BULK_CLASSES) * 8;
+           (uint64_t)wh_bulk_set_at_(units, WH_BULK_ALL_SETS) * 8;
+}
+
+/* log2 of a chunk's bins: as the option says, or at most 1/2048 of the heap. */
+WH_HD uint32_t wh_bulk_chunk_(uint64_t bins, uint32_t top) {
+    const uint32_t room = top - WH_BULK_BIN_LEVEL;
+    uint32_t log2 = room > 11 ? room - 11 : 0;
+    if (bins != 0) {
+        log2 = wh_ctz64(bins) < room ? wh_ctz64(bins) : room;
+    }
+    return log2 < WH_BULK_MOST_CHUNK ? log2 : WH_BULK_MOST_CHUNK;
 }
 
 WH_FN_HOST wh_status wh_bulk_plan(wh_bulk_ref *h, wh_plan *plan, unsigned char *memory,
@@ -111,6 +129,10 @@ WH_FN_HOST wh_status wh_bulk_plan(wh_bulk_ref *h, wh_plan *plan, unsigned char *
     uint64_t unit = o->unit_bytes != 0 ? o->unit_bytes : WH_BULK_UNIT;
     (void)n_sms;
     if (!wh_is_pow2(unit) || unit < 512 || unit > 1u << 16) {
+        return WH_BAD_ARGUMENT;
+    }
+    if (o->chunk_bins != 0 &&
+        (!wh_is_pow2(o->chunk_bins) || o->chunk_bins > 1u << WH_BULK_MOST_CHUNK)) {
         return WH_BAD_ARGUMENT;
     }
     plan->min_bytes = slack + least * unit + wh_bulk_metadata_(least);
@@ -129,6 +151,7 @@ WH_FN_HOST wh_status wh_bulk_plan(wh_bulk_ref *h, wh_plan *plan, unsigned char *
     h->units = (uint32_t)units;
     h->unit_log2 = wh_ctz64(unit);
     h->top = wh_log2_floor(units);
+    h->chunk_log2 = wh_bulk_chunk_(o->chunk_bins, h->top);
     plan->metadata_bytes = bytes - units * unit;
     plan->init_items = units;
     if (memory != NULL) {
@@ -149,14 +172,14 @@ static inline uint64_t wh_bulk_layout(void) {
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_bulk_ref, field),
         sizeof(wh_bulk_ref),
         WH_F_(base) WH_F_(header) WH_F_(words) WH_F_(sets) WH_F_(units) WH_F_(unit_log2)
-        WH_F_(top)
+        WH_F_(top) WH_F_(chunk_log2)
 #undef WH_F_
 #define WH_F_(field) WH_LAYOUT_FIELD(wh_bulk_header, field),
         sizeof(wh_bulk_header),
         WH_F_(failed) WH_F_(bad_frees) WH_F_(spare) WH_F_(set_at) WH_F_(sems)
 #undef WH_F_
         WH_BULK_UNIT, WH_BULK_CLASSES, WH_BULK_BIN_LEVEL, WH_BULK_SLOTS, WH_BULK_ALIGN,
-        WH_BULK_COUNTED,
+        WH_BULK_COUNTED, WH_BULK_FRESH,
     };
     return wh_layout_hash("bulk", parts, sizeof parts / sizeof *parts);
 }
@@ -193,7 +216,7 @@ WH_FN void wh_bulk_init(wh_bulk_ref h, uint64_t i, uint64_t n) {
     for (uint64_t k = i; k < h.units; k += n) {
         wh_store_u64_relaxed(&h.words[k], 0);
     }
-    for (uint32_t s = 0; s < WH_BULK_SETS + WH_BULK_CLASSES; s++) {
+    for (uint32_t s = 0; s < WH_BULK_ALL_SETS; s++) {
         const uint64_t size = wh_bulk_set_size_(h.units, s);
         const int starts = wh_bulk_starts_available_(h, s);
         uint64_t *words = h.sets + wh_bulk_set_at_(h.units, s);
@@ -203,6 +226,8 @@ WH_FN void wh_bulk_init(wh_bulk_ref h, uint64_t i, uint64_t n) {
         }
         if (i == 0) {
             wh_store_u32_relaxed(&h.header->set_at[s], wh_bulk_set_at_(h.units, s));
+        }
+        if (i == 0 && s < WH_BULK_FRESH) {
             wh_store_u64_relaxed(wh_bulk_sem_(h, s),
                                  starts ? wh_bulk_semaphore_word(1, 0, 0) : 0); /* I3 */
         }

@@ -10,7 +10,8 @@
 /* X(family, name, meaning); 0 is the default. */
 /* clang-format off */
 #define WH_BULK_OPTION_LIST(X) \
-    X(bulk, unit_bytes, "bytes of the smallest node of the tree, a power of two, 512 to 64 KiB")
+    X(bulk, unit_bytes, "bytes of the smallest node of the tree, a power of two, 512 to 64 KiB") \
+    X(bulk, chunk_bins, "bins that a size takes from the tree at once, a power of two up to 32")
 /* clang-format on */
 
 typedef struct wh_bulk_options {

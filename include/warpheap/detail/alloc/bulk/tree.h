@@ -38,22 +38,35 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+/* Some item of a set of which the caller has the right to one, or NONE: none was seen. As many look
+ * at once as there are items, and what the levels bring is close together. So each looks at a place
+ * that is evenly spread in what is there, another one each time: if all began at places of the set,
+ * most would come to the same few items (1.1 billion claims in vain for a million blocks).
+ * Progress: a look in vain has met a claim, or a bit over an empty word, which one of 32 clears. */
+WH_FN uint64_t wh_bulk_look_(wh_veb set, uint32_t *attempt) {
+    const uint64_t *root = wh_veb_word(set, wh_veb_words(set.n) - 1);
+    WH_NO_UNROLL
+    do {
+        uint32_t at = wh_spread32((uint32_t)wh_thread_id() + ++*attempt * 0x9e3779b9u);
+        const uint64_t x = wh_veb_pick(set, &at, (at & 31) == 0);
+        if (x != WH_VEB_NONE) {
+            return x;
+        }
+    } while (wh_load_u64_relaxed(root) != 0);
+    return WH_VEB_NONE;
+}
+
 /* Takes some available node; NONE: none was seen. */
 WH_FN uint64_t wh_bulk_claim_(wh_veb set) {
-    const uint32_t number = (uint32_t)wh_thread_id() / WH_WARP_SIZE;
-    uint64_t at = (uint64_t)wh_spread32(number) * set.n >> 32;
     WH_NO_UNROLL
-    for (;;) {
-        uint64_t x = wh_veb_successor(set, at);
-        x = x != WH_VEB_NONE ? x : wh_veb_successor(set, 0);
+    for (uint32_t attempt = 0;;) {
+        const uint64_t x = wh_bulk_look_(set, &attempt);
         if (x == WH_VEB_NONE) {
             return WH_BULK_NONE;
         }
-        const uint64_t got = wh_veb_claim_some(set, x, 1); /* P1 */
-        if (got != 0) {
-            return (x & ~(uint64_t)63) + wh_ctz64(got);
+        if (wh_veb_remove(set, x)) { /* P1 */
+            return x;
         }
-        at = x;
     }
 }
 
@@ -211,7 +224,7 @@ WH_FN int wh_bulk_expects_(wh_bulk_ref h, uint32_t level, uint64_t *mixed) {
 }
 
 /* A node of the level; NONE: there was none. */
-WH_FN_SLOW uint64_t wh_bulk_take_(wh_bulk_ref h, uint32_t level) {
+WH_FN uint64_t wh_bulk_take_(wh_bulk_ref h, uint32_t level) {
     uint64_t before = 0, after = 0;
     if (!wh_bulk_expects_(h, level, &before) && !wh_bulk_sees_(h, level) &&
         !wh_bulk_expects_(h, level, &after) && before == after) { /* X1 */
@@ -225,6 +238,19 @@ WH_FN_SLOW uint64_t wh_bulk_take_(wh_bulk_ref h, uint32_t level) {
         }
         wh_backoff(attempt);
     }
+}
+
+/* 2^log2 nodes of the level that lie one behind the other; of less, if there are not so many. The
+ * number of the first one. */
+WH_FN uint64_t wh_bulk_take_some_(wh_bulk_ref h, uint32_t level, uint32_t *log2) {
+    uint64_t node = WH_BULK_NONE;
+    *log2 = level + *log2 < h.top ? *log2 : h.top - level;
+    node = wh_bulk_take_(h, level + *log2);
+    WH_NO_UNROLL
+    while (node == WH_BULK_NONE && *log2 != 0) {
+        node = wh_bulk_take_(h, level + --*log2);
+    }
+    return node != WH_BULK_NONE ? node << *log2 : node;
 }
 
 #include "warpheap/detail/simt/end.h"
