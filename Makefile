@@ -44,7 +44,7 @@ FUZZ_SECONDS ?= 20
 SANITIZERS := hostile tsan
 NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 # Allocators of each kind; of these the library and the stress test is compiled.
-KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc halloc
+KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc halloc kma
 # Other parts: of gallatin, which takes seconds; of tessera they take minutes, in `make cuda`.
 OTHER_PARTS := wh_bench_kernels wh_workload_kernels wh_bench_plain conform_kernels
 # Ninja where there is one; the shell looks, after set-up may have installed it.

@@ -252,8 +252,10 @@ WH_FN uint64_t wh_kma_usable_size(wh_kma_ref h, const void *p) {
     return b.c != WH_KMA_NONE ? (uint64_t)16 << b.c : 0;
 }
 
-/* n blocks of the superblock are free again. */
-WH_FN_SLOW void wh_kma_count_(wh_kma_ref h, uint32_t superblock, uint32_t c, uint32_t n) {
+/* n blocks of the superblock are free again. No function that is called: lanes would come back from
+ * it in parts, and the vote of a malloc behind the free counts each of them as the whole warp
+ * (simt/cuda.h): blocks outside of the heap, on an H200. */
+WH_FN void wh_kma_count_(wh_kma_ref h, uint32_t superblock, uint32_t c, uint32_t n) {
     const uint64_t empty = (uint64_t)(c + 1) << 32 | wh_kma_blocks_(h, c);
     uint64_t *at = &h.states[superblock];
     const uint64_t state = wh_fetch_add_u64_acq_rel(at, n) + n;    /* P2 */
