@@ -179,7 +179,7 @@ GAUGE_STATES = ("live", "ended", "gone")
 CALLS = ("malloc", "calloc", "realloc", "aligned_alloc", "free", "usable_size", "owns")
 CAPS = ("disjoint", "free", "any-size", "exact-oom", "usable-size", "aligned", "owns", "stats",
         "walk", "check", "bad-free", "sim", "reset", "own-memory", "grow", "left", "reserve",
-        "compact")
+        "compact", "peers")
 
 # name: (result, arguments). A result STATUS is checked: other ones than WH_OK are exceptions. TOLD:
 # wh_last_error_text has a line about the call's failure (types.h says for which calls).
