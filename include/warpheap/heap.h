@@ -225,9 +225,10 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
  * memory alone. Memory of the caller's from cuMemMap he has opened himself.
  *
  * Wants a heap that no kernel uses. Errors: UNSUPPORTED (without WH_CAP_PEERS; 32 peers are there;
- * on a GPU, wh_heap_abi1_handle has been called), BAD_ARGUMENT (the heap's own GPU), WRONG_TARGET
- * (one is a GPU and one the simulated device), NO_PEER_ACCESS, NO_PEER_ATOMICS, DEVICE_ERROR. On
- * failure the heap is as before.
+ * on a GPU, a heap that keeps records, whose atomics are in the host's memory, or for which
+ * wh_heap_abi1_handle has been called), BAD_ARGUMENT (the heap's own GPU), WRONG_TARGET (one is a
+ * GPU and one the simulated device), NO_PEER_ACCESS, NO_PEER_ATOMICS, DEVICE_ERROR. On failure the
+ * heap is as before.
  * Cost: calls of the driver. malloc and free of the own GPU have system scope (docs/MEMORY.md). */
 wh_status wh_heap_enable_peer(wh_heap *heap, wh_device *device);
 uint32_t wh_heap_peers(const wh_heap *heap); /* how many there are. 0: of no heap */

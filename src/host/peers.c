@@ -48,6 +48,12 @@ static wh_status check_peer(const wh_heap *h, wh_device *peer) {
     if (peer == h->device || (own->target == WH_TARGET_CUDA && own->ordinal == its->ordinal)) {
         return whi_refuse(WH_BAD_ARGUMENT, "the heap lies on this device: it is no peer of itself");
     }
+    if ((h->watch.violations != NULL || h->watch.failures != NULL) &&
+        own->target == WH_TARGET_CUDA) {
+        return whi_refuse(WH_UNSUPPORTED,
+                          "the heap keeps records (tessera.checked, failure_records): atomics in "
+                          "memory of the host, where they are those of one GPU");
+    }
     if (h->abi_handle != 0 && own->target == WH_TARGET_CUDA) {
         return whi_refuse(WH_UNSUPPORTED,
                           "the heap has a handle of warpheap_abi.h, whose functions "
