@@ -207,7 +207,7 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
 /* Opens the heap to kernels of another GPU, beside those of its own: from now on kernels of both
  * may call malloc and free at the same time, read and write blocks, and free what the others have
  * allocated. Once for each such GPU; again for one that has it is OK. Blocks, pointers and handles
- * stay as they are, also what is mapped later is open. docs/MEMORY.md has an example.
+ * stay as they are, also what is mapped later is open. docs/CUDA.md has an example.
  *
  * Every file whose kernels use the heap, those of its own GPU too, defines WH_PEERS as 1 before it
  * includes warpheap/warpheap.h: wh_heap_handle refuses the others (WRONG_BUILD), and so take no
@@ -229,7 +229,7 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
  * wh_heap_abi1_handle has been called), BAD_ARGUMENT (the heap's own GPU), WRONG_TARGET (one is a
  * GPU and one the simulated device), NO_PEER_ACCESS, NO_PEER_ATOMICS, DEVICE_ERROR. On failure the
  * heap is as before.
- * Cost: calls of the driver. malloc and free of the own GPU have system scope (docs/MEMORY.md). */
+ * Cost: calls of the driver. malloc and free of the own GPU have system scope (docs/CUDA.md). */
 wh_status wh_heap_enable_peer(wh_heap *heap, wh_device *device);
 uint32_t wh_heap_peers(const wh_heap *heap); /* how many there are. 0: of no heap */
 

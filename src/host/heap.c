@@ -449,7 +449,7 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
         return whi_refuse(WH_WRONG_BUILD,
                           "the heap is open to kernels of other GPUs, and the atomics of these "
                           "kernels are for one GPU: define WH_PEERS as 1 before you include "
-                          "warpheap/warpheap.h (docs/MEMORY.md)");
+                          "warpheap/warpheap.h (docs/CUDA.md)");
     }
     return WH_OK;
 }

@@ -84,7 +84,9 @@ static const workload workloads[] = {
 };
 
 static const fault faults[] = {
-    {"simt_p1_scope", "peers-tessera", WEAK_MEMORY}, /* what a peer stores is not waited for */
+    {"simt_p1_scope", "peers-tessera", WEAK_MEMORY}, /* what a peer has stored is seen late */
+    {"simt_p1_scope", "peers-gallatin", WEAK_MEMORY},
+    {"simt_p1_scope", "peers-list", WEAK_MEMORY},
     {NULL, NULL, EVERYWHERE},
 };
 

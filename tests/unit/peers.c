@@ -2,7 +2,7 @@
  * takes, and which kernels get the handle; that kernels of peers run together, with SMs of their
  * own device; blocks that one device allocates and the other frees; heaps that are extended or
  * checked; a kernel that fails; devices that go in any order. */
-#include "sim/sim_test.h"
+#include "unit/peers_message.h"
 
 #include "warpheap/options.h"
 #include "warpheap/records.h"
@@ -328,12 +328,20 @@ static void test_order_of_ends(void **state) {
     }
 }
 
+/* peers_scope.c shows that these schedules would let it. */
+static void test_message(void **state) {
+    (void)state;
+    assert_int_equal(late_messages(WH_SIM_WEAK_GPU, 40), 0);
+    assert_int_equal(late_messages(WH_SIM_WEAK_FORMAL, 40), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whom),        cmocka_unit_test(test_which_kernels),
         cmocka_unit_test(test_together),    cmocka_unit_test(test_sms),
         cmocka_unit_test(test_freed_there), cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_failure),     cmocka_unit_test(test_order_of_ends),
+        cmocka_unit_test(test_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
