@@ -117,7 +117,7 @@ class HandleKind(Struct):
     c_name = "wh_handle_kind"
     _fields_ = [("struct_bytes", c_uint64), ("allocator", c_char_p), ("handle_bytes", c_uint64),
                 ("layout", c_uint64), ("version", c_uint32), ("target", c_int),
-                ("checks", c_uint64)]
+                ("checks", c_uint64), ("peers", c_uint64)]
 
 
 class AllocatorInfo(Struct):
