@@ -70,6 +70,10 @@ static const workload workloads[] = {
     {"peers-tessera", peers_tessera, peers_tessera_end, 6, 2, 40, .least = 2, .holds = 5,
      .may_fail = 1, .options = {{"chunk_bytes", 1024}, {"shards", 2}},
      HEAP("tessera", wh_tessera_ref, 4096)},
+    /* One lane on each device: what is not ordered is not ordered between devices. */
+    {"peers-two", peers_tessera, peers_tessera_end, 1, 1, 400, .least = 2, .holds = 2,
+     .may_fail = 1, .options = {{"chunk_bytes", 1024}, {"shards", 1}},
+     HEAP("tessera", wh_tessera_ref, 1024)},
     {"peers-gallatin", peers_gallatin, peers_gallatin_end, 6, 2, 40, .least = 2, .holds = 5,
      .may_fail = 1, HEAP("gallatin", wh_gallatin_ref, 0)},
     {"peers-ouro", peers_ouro, peers_ouro_end, 6, 2, 40, .least = 2, .holds = 5, .may_fail = 1,
@@ -87,6 +91,11 @@ static const fault faults[] = {
     {"simt_p1_scope", "peers-tessera", WEAK_MEMORY}, /* what a peer has stored is seen late */
     {"simt_p1_scope", "peers-gallatin", WEAK_MEMORY},
     {"simt_p1_scope", "peers-list", WEAK_MEMORY},
+    {"tessera_p1_free", "peers-two", UNDER_TSAN},
+    {"tessera_p1_take", "peers-two", UNDER_TSAN},
+    {"tessera_p2_publish", "peers-two", UNDER_TSAN},
+    {"tessera_p2_claim", "peers-two", UNDER_TSAN},
+    {"gallatin_p1_free", "peers-gallatin", UNDER_TSAN},
     {NULL, NULL, EVERYWHERE},
 };
 
