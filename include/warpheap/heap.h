@@ -212,10 +212,12 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
  * Every file whose kernels use the heap, those of its own GPU too, defines WH_PEERS as 1 before it
  * includes warpheap/warpheap.h: wh_heap_handle refuses the others (WRONG_BUILD), and so take no
  * handle before this call. (Files for the simulated device need not.) They are header-only: the
- * code of warpheap::device, warpheap::abi and warpheap_replace.h is for one GPU.
+ * code of warpheap::device, warpheap::abi and warpheap_replace.h is for one GPU. Files of one C++
+ * program that are linked with -rdc and share templates or inline functions with calls of
+ * warpheap.h define WH_PEERS alike: the linker keeps one of each.
  *
- * The heap holds `device` as it holds its own. Host calls on the heap as they are above; those that
- * wait for all work of the device wait for the peers', too. Kernels that the library starts, of
+ * The heap holds `device` as it holds its own. Host calls stay as they are; those that wait for all
+ * work of the heap's device wait for the peers', too. Kernels that the library starts, of
  * batches of calls (wh_heap_make_calls) say, run on the heap's own GPU: no kernel of a peer may use
  * the heap meanwhile.
  *
