@@ -1,7 +1,7 @@
 /* peers.c: heaps that kernels of several simulated devices use at once: whom wh_heap_enable_peer
  * takes, and which kernels get the handle; that kernels of peers run together, with SMs of their
- * own device; blocks that one device allocates and the other frees; heaps that are extended or
- * checked; a kernel that fails; devices that go in any order. */
+ * own device; blocks that one device allocates and the other frees; heaps that are extended, grow
+ * or are checked; a kernel that fails; messages in weak memory; devices that go in any order. */
 #include "unit/peers_message.h"
 
 #include "warpheap/options.h"
@@ -65,6 +65,29 @@ WH_KERNEL(meet, work_args, a) {
     wh_store_u32_release(&a.words[a.value], 1);
     for (uint32_t k = 0; wh_load_u32_acquire(&a.words[1 - a.value]) == 0; k++) {
         wh_backoff(k);
+    }
+}
+
+/* Blocks of 64 KiB, more than the heap begins with; all of them are there at once. words: how many
+ * are NULL, how many are not as they were left, lanes that have all of theirs. */
+WH_KERNEL(outgrow, work_args, a) {
+    uint64_t *mine[8];
+    const uint64_t i = a.value * 100 + wh_thread_id();
+    for (uint32_t k = 0; k < 8; k++) {
+        mine[k] = (uint64_t *)wh_malloc(a.heap, 65536);
+        wh_add_u32_relaxed(&a.words[0], mine[k] == NULL);
+        if (mine[k] != NULL) {
+            mine[k][0] = mine[k][8191] = i * 8 + k;
+        }
+    }
+    wh_add_u32_relaxed(&a.words[2], 1);
+    for (uint32_t k = 0; wh_load_u32_relaxed(&a.words[2]) < 32; k++) {
+        wh_backoff(k);
+    }
+    for (uint32_t k = 0; k < 8; k++) {
+        wh_add_u32_relaxed(&a.words[1], mine[k] != NULL && (mine[k][0] != i * 8 + k ||
+                                                            mine[k][8191] != i * 8 + k));
+        wh_free(a.heap, mine[k]);
     }
 }
 
@@ -277,6 +300,46 @@ static void test_kinds(void **state) {
     }
 }
 
+/* Lanes of both devices ask the host for memory, and use what the others have asked for. */
+static void test_growth(void **state) {
+    (void)state;
+    wh_device *d[2] = {open_sms(4, 1), open_sms(6, 2)};
+    wh_heap_options o = {0};
+    wh_growth_options g = {0};
+    wh_growth_info info;
+    wh_heap *heap = NULL;
+    void *streams[2];
+    o.device = d[0];
+    o.bytes = HEAP_BYTES;
+    o.reserve_bytes = 8 * HEAP_BYTES;
+    g.step_bytes = (uint64_t)1 << 20;
+    g.ahead_bytes = 1; /* nothing */
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    assert_int_equal(wh_heap_enable_peer(heap, d[1]), WH_OK);
+    assert_int_equal(wh_heap_growth_start(heap, &g), WH_OK);
+    uint32_t *words = take(d[0], 3 * sizeof *words);
+    work_args a = args_of(heap, NULL, words);
+    for (a.value = 0; a.value < 2; a.value++) { /* 32 lanes, 16 MiB */
+        wh_launch l = grid(d[a.value], 2, 8);
+        assert_int_equal(wh_stream_create(d[a.value], &streams[a.value]), WH_OK);
+        l.stream = streams[a.value];
+        assert_int_equal(outgrow(&l, &a), WH_OK);
+    }
+    assert_int_equal(wh_device_sync(d[1]), WH_OK);
+    assert_int_equal(words[0], 0);
+    assert_int_equal(words[1], 0);
+    assert_int_equal(wh_heap_growth_get_info(heap, &info), WH_OK);
+    assert_true(info.requests > 0 && info.mapped_bytes > 2 * HEAP_BYTES);
+    assert_int_equal(wh_heap_growth_stop(heap), WH_OK);
+    assert_int_equal(live(heap), 0);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    assert_int_equal(wh_device_free(d[0], words), WH_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(wh_stream_destroy(d[i], streams[i]), WH_OK);
+        wh_device_close(d[i]);
+    }
+}
+
 /* Whichever device is asked tells of a kernel that failed, and knows its text. */
 static void test_failure(void **state) {
     (void)state;
@@ -341,7 +404,7 @@ int main(void) {
         cmocka_unit_test(test_together),    cmocka_unit_test(test_sms),
         cmocka_unit_test(test_freed_there), cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_failure),     cmocka_unit_test(test_order_of_ends),
-        cmocka_unit_test(test_message),
+        cmocka_unit_test(test_growth),      cmocka_unit_test(test_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
