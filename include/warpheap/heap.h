@@ -106,8 +106,8 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream);
 /* The heap's memory as it lies on the device: metadata and all blocks are within bytes from base
  * on. What to copy for a look at a whole structure; of a heap with reserve_bytes these are its
  * addresses, of which some have no memory. On a GPU a heap takes its memory in stream
- * order (cudaMallocAsync): for peer access by other GPUs, for CUDA IPC or to register it for
- * transfers give the heap memory of your own (docs/MEMORY.md). */
+ * order (cudaMallocAsync): for CUDA IPC or to register it for transfers give the heap memory of
+ * your own (docs/MEMORY.md). */
 wh_status wh_heap_memory(const wh_heap *heap, void **base, uint64_t *bytes);
 
 /* Returns the heap to its first state: every block is gone. What is mapped of a reserved heap stays
@@ -204,6 +204,37 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
     return wh_heap_growth_get_info_sized(heap, info, sizeof *info);
 }
 
+/* Opens the heap to kernels of another GPU, beside those of its own: from now on kernels of both
+ * may call malloc and free at the same time, read and write blocks, and free what the others have
+ * allocated. Once for each such GPU; again for one that has it is OK. Blocks, pointers and handles
+ * stay as they are, also what is mapped later is open. docs/CUDA.md has an example.
+ *
+ * Every file whose kernels use the heap, those of its own GPU too, defines WH_PEERS as 1 before it
+ * includes warpheap/warpheap.h: wh_heap_handle refuses the others (WRONG_BUILD), and so take no
+ * handle before this call. (Files for the simulated device need not.) They are header-only: the
+ * code of warpheap::device, warpheap::abi and warpheap_replace.h is for one GPU. Files of one C++
+ * program that are linked with -rdc and share templates or inline functions with calls of
+ * warpheap.h define WH_PEERS alike: the linker keeps one of each.
+ *
+ * The heap holds `device` as it holds its own. Host calls stay as they are; those that wait for all
+ * work of the heap's device wait for the peers', too. Kernels that the library starts, of
+ * batches of calls (wh_heap_make_calls) say, run on the heap's own GPU: no kernel of a peer may use
+ * the heap meanwhile.
+ *
+ * On a GPU, memory of cudaMalloc is opened by cudaDeviceEnablePeerAccess, and a pool of memory, the
+ * device's default one too, by cudaMemPoolSetAccess: all memory of the GPU, or of the pool. It
+ * stays open when the heap is gone: CUDA does not count who wants it. A reserved heap opens its own
+ * memory alone. Memory of the caller's from cuMemMap he has opened himself.
+ *
+ * Wants a heap that no kernel uses. Errors: UNSUPPORTED (without WH_CAP_PEERS; 32 peers are there;
+ * on a GPU, a heap that keeps records, whose atomics are in the host's memory, or for which
+ * wh_heap_abi1_handle has been called), BAD_ARGUMENT (the heap's own GPU), WRONG_TARGET (one is a
+ * GPU and one the simulated device), NO_PEER_ACCESS, NO_PEER_ATOMICS, DEVICE_ERROR. On failure the
+ * heap is as before.
+ * Cost: calls of the driver. malloc and free of the own GPU have system scope (docs/CUDA.md). */
+wh_status wh_heap_enable_peer(wh_heap *heap, wh_device *device);
+uint32_t wh_heap_peers(const wh_heap *heap); /* how many there are. 0: of no heap */
+
 /* What a heap has of the device: bytes mapped, metadata included, bytes of addresses reserved, and
  * bytes of a granule. Of a heap without reserve_bytes the first two are its bytes, the last 0. Each
  * may be NULL. Waits for nothing but an extend or trim of another thread. */
@@ -281,6 +312,7 @@ typedef struct wh_handle_kind {
     uint32_t version;      /* WH_VERSION of the headers that the kernels were compiled with */
     wh_target target;      /* what the kernels run on; WH_TARGET_ANY: not known here */
     uint64_t checks;       /* 1: they can use a checked heap (docs/CHECKED.md). May be missing */
+    uint64_t peers;        /* 1: their atomics have system scope (WH_PEERS). May be missing */
 } wh_handle_kind;
 
 /* Copies the handle out for such kernels. WRONG_ALLOCATOR, WRONG_TARGET (heap and kernels are not
@@ -294,10 +326,10 @@ uint64_t wh_heap_handle_bytes(const wh_heap *heap);
 
 /* The heap as code sees it that is linked by warpheap_abi.h, in whatever language: one word, which
  * stays the same until the heap is destroyed, also when it is extended. *handle is 0 on an error.
- * Errors: BAD_ARGUMENT, WRONG_ALLOCATOR (another than the default one), OUT_OF_MEMORY,
- * DEVICE_ERROR. Waits for the default stream. Cost: the first handle of a process on a device takes
- * 64 KiB of its memory, which stay until the process ends: so what has the handle of a heap that is
- * destroyed gets NULL. */
+ * Errors: BAD_ARGUMENT, WRONG_ALLOCATOR (another than the default one), UNSUPPORTED (on a GPU, of a
+ * heap with peers), OUT_OF_MEMORY, DEVICE_ERROR. Waits for the default stream. Cost: the first
+ * handle of a process on a device takes 64 KiB of its memory, which stay until the process ends: so
+ * what has the handle of a heap that is destroyed gets NULL. */
 wh_status wh_heap_abi1_handle(wh_heap *heap, unsigned long long *handle);
 
 /* What is built in. index counts from 0; NULL past the end. */

@@ -174,7 +174,9 @@ typedef uint32_t wh_mask;
 
 /* --- atomics -------------------------------------------------------------------------
  * wh_<op>_<u32|u64>_<order>(pointer, value...): device scope, memory that all lanes of the device
- * share. A shared field is a plain uint32_t or uint64_t that these alone touch while lanes run.
+ * share. A file that defines WH_PEERS as 1 before its first include has system scope instead,
+ * fences too, for memory that lanes of several GPUs share (wh_heap_enable_peer in heap.h). A shared
+ * field is a plain uint32_t or uint64_t that these alone touch while lanes run.
  *
  * load                 relaxed acquire (use its value: without, ptxas 13.0 may lose the order)
  * store                relaxed release
@@ -225,16 +227,6 @@ typedef uint32_t wh_mask;
  *                 and thread. As after any assert on a GPU, the process cannot use it again
  */
 
-#include "warpheap/detail/simt/end.h"
-
-#if WH_FILE_IS_CUDA
-#include "warpheap/detail/simt/cuda.h"
-#else
-#include "warpheap/detail/simt/sim.h"
-#endif
-
-#include "warpheap/detail/simt/begin.h"
-
 /* --- planted faults ------------------------------------------------------------------
  * WH_PLANT(tag, good, bad)        good; a test build that sets WH_FAULTS can have `bad` instead for
  *                                 one tag, to show that the test suite notices. Stands at the
@@ -249,6 +241,16 @@ typedef uint32_t wh_mask;
 #define WH_PLANT(tag, good, bad) (good)
 #endif
 #define WH_PLANT_ORDER(tag, op, order) WH_PLANT(tag, op##_##order, op##_relaxed)
+
+#include "warpheap/detail/simt/end.h"
+
+#if WH_FILE_IS_CUDA
+#include "warpheap/detail/simt/cuda.h"
+#else
+#include "warpheap/detail/simt/sim.h"
+#endif
+
+#include "warpheap/detail/simt/begin.h"
 
 /* --- assertions ----------------------------------------------------------------------
  * One that does not hold ends the kernel with an error, or in host code the program. The error text

@@ -34,7 +34,9 @@ extern "C" {
     X(WRONG_BUILD, "the library was built from other headers than this code: another "             \
                    "version, another layout of the heap, or another build option")                 \
     X(NO_VERTEX, "some ends of arcs, or entries of a list, are no vertices; the rest was applied") \
-    X(RESERVE_FULL, "the heap's reserved address space has no room for as much")
+    X(RESERVE_FULL, "the heap's reserved address space has no room for as much")                   \
+    X(NO_PEER_ACCESS, "kernels of one GPU cannot address the other one's memory")                  \
+    X(NO_PEER_ATOMICS, "the link between two GPUs has no atomics")
 
 typedef enum wh_status {
 #define WH_STATUS_ENUM_(name, text) WH_##name,
@@ -50,12 +52,12 @@ const char *wh_status_text(wh_status status);
 
 /* One line about the last of this host thread's wh_device_open, wh_heap_create, wh_heap_min_bytes,
  * wh_heap_handle, wh_heap_grow, wh_heap_compact, wh_heap_extend, wh_heap_trim,
- * wh_heap_growth_start, wh_heap_growth_stop, wh_heap_check_blocks, wh_heap_register_blocks,
- * wh_heap_make_calls, calls of records.h, snapshot.h, graph.h and its fellows, ops.h, kdtree.h or
- * checkpoint.h: why it failed and what to do about it; "" if it succeeded, or the status says all,
- * or it is DEVICE_ERROR, of which wh_device_error_text has the line. Likewise, where such a thing
- * came after it, about a launch that was refused and a device call made on the host. Never NULL;
- * the text changes with the thread's next such call. */
+ * wh_heap_growth_start, wh_heap_growth_stop, wh_heap_enable_peer, wh_heap_check_blocks,
+ * wh_heap_register_blocks, wh_heap_make_calls, wh_heap_abi1_handle, calls of records.h, snapshot.h,
+ * graph.h and its fellows, ops.h, kdtree.h or checkpoint.h: why it failed and what to do about it;
+ * "" if it succeeded, or the status says all, or it is DEVICE_ERROR, of which wh_device_error_text
+ * has the line. Likewise, where such a thing came after it, about a launch that was refused and a
+ * device call made on the host. Never NULL; the text changes with the thread's next such call. */
 const char *wh_last_error_text(void);
 
 /* For calls in __host__ __device__ code only (simt/cuda.h): keeps a line, a literal, for
@@ -86,7 +88,8 @@ uint32_t wh_version(void);
     X(14, GROW, "grow", "grow moves the heap to a larger region, contents kept")           \
     X(15, LEFT, "left", "tells how many blocks of a size are left")                        \
     X(16, RESERVE, "reserve", "extend and trim map and give back reserved address space")  \
-    X(17, COMPACT, "compact", "compact takes free memory out of the queues of its size")
+    X(17, COMPACT, "compact", "compact takes free memory out of the queues of its size")   \
+    X(18, PEERS, "peers", "kernels of several GPUs may use the heap at once")
 
 typedef enum wh_cap {
 #define WH_CAP_ENUM_(bit, name, text, meaning) WH_CAP_##name = 1 << bit,

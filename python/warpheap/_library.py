@@ -117,7 +117,7 @@ class HandleKind(Struct):
     c_name = "wh_handle_kind"
     _fields_ = [("struct_bytes", c_uint64), ("allocator", c_char_p), ("handle_bytes", c_uint64),
                 ("layout", c_uint64), ("version", c_uint32), ("target", c_int),
-                ("checks", c_uint64)]
+                ("checks", c_uint64), ("peers", c_uint64)]
 
 
 class AllocatorInfo(Struct):
@@ -179,7 +179,7 @@ GAUGE_STATES = ("live", "ended", "gone")
 CALLS = ("malloc", "calloc", "realloc", "aligned_alloc", "free", "usable_size", "owns")
 CAPS = ("disjoint", "free", "any-size", "exact-oom", "usable-size", "aligned", "owns", "stats",
         "walk", "check", "bad-free", "sim", "reset", "own-memory", "grow", "left", "reserve",
-        "compact")
+        "compact", "peers")
 
 # name: (result, arguments). A result STATUS is checked: other ones than WH_OK are exceptions. TOLD:
 # wh_last_error_text has a line about the call's failure (types.h says for which calls).

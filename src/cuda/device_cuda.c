@@ -379,6 +379,86 @@ static wh_status release_addresses(wh_device *d, void *p, uint64_t bytes) {
     return s;
 }
 
+/* --- peers ------------------------------------------------------------------------------------ */
+
+static wh_status peer_check(wh_device *d, wh_device *peer) {
+    const int own = d->info.ordinal, its = peer->info.ordinal;
+    const int was = enter(d);
+    int access = 0, atomics = 0;
+    cudaError_t e = cudaDeviceCanAccessPeer(&access, its, own);
+    if (e == cudaSuccess && access) {
+        e = cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, its, own);
+    }
+    wh_status s = note(d, e, "cudaDeviceCanAccessPeer");
+    if (s == WH_OK && !access) {
+        s = WH_NO_PEER_ACCESS;
+    } else if (s == WH_OK && !atomics) {
+        s = WH_NO_PEER_ATOMICS;
+    }
+    leave(d, was);
+    return s;
+}
+
+/* The pool that memory is of; NULL: of none. */
+static cudaError_t pool_of(const void *at, cudaMemPool_t *pool) {
+    CUresult (*attribute)(void *, CUpointer_attribute, CUdeviceptr) = NULL;
+    void *function = NULL;
+    *pool = NULL;
+    const cudaError_t e = entry_point("cuPointerGetAttribute", 4000, &function);
+    memcpy(&attribute, &function, sizeof function);
+    return e != cudaSuccess ? e
+                            : (cudaError_t)attribute(pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+                                                     (CUdeviceptr)(uintptr_t)at);
+}
+
+/* All that d has of cudaMalloc. The program may have done so before. */
+static cudaError_t open_device(const wh_device *d, const wh_device *peer) {
+    const int was = enter(peer);
+    cudaError_t e = cudaDeviceEnablePeerAccess(d->info.ordinal, 0);
+    if (e == cudaErrorPeerAccessAlreadyEnabled) {
+        (void)cudaGetLastError();
+        e = cudaSuccess;
+    }
+    leave(peer, was);
+    return e;
+}
+
+static wh_status peer_open(wh_device *d, wh_device *peer, void *at, uint64_t bytes) {
+    (void)bytes;
+    const int was = enter(d);
+    cudaMemPool_t pool = NULL;
+    const char *what = "cuPointerGetAttribute";
+    cudaError_t e = pool_of(at, &pool);
+    if (e == cudaSuccess && pool != NULL) {
+        struct cudaMemAccessDesc access;
+        memset(&access, 0, sizeof access);
+        access.location.type = cudaMemLocationTypeDevice;
+        access.location.id = peer->info.ordinal;
+        access.flags = cudaMemAccessFlagsProtReadWrite;
+        what = "cudaMemPoolSetAccess";
+        e = cudaMemPoolSetAccess(pool, &access, 1);
+    } else if (e == cudaSuccess) {
+        what = "cudaDeviceEnablePeerAccess";
+        e = open_device(d, peer);
+    }
+    const wh_status s = note(d, e, what);
+    leave(d, was);
+    return s;
+}
+
+static wh_status peer_share(wh_device *d, wh_device *peer, void *at, uint64_t bytes) {
+    const cuda_device *c = (const cuda_device *)d;
+    const int was = enter(d);
+    CUmemAccessDesc access;
+    memset(&access, 0, sizeof access);
+    access.location = memory_of(peer).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const wh_status s = note_driver(
+        d, c->driver.access((CUdeviceptr)(uintptr_t)at, bytes, &access, 1), "cuMemSetAccess");
+    leave(d, was);
+    return s;
+}
+
 /* Of all devices, since a host thread may have made another one current. */
 static wh_status host_alloc(wh_device *d, void **p, uint64_t bytes) {
     *p = NULL;
@@ -456,6 +536,9 @@ static const whi_device_ops ops = {
     .host_alloc = host_alloc,
     .host_free = host_free,
     .use_thread = use_thread,
+    .peer_check = peer_check,
+    .peer_open = peer_open,
+    .peer_share = peer_share,
 };
 
 /* Why no GPU was counted. */

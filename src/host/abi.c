@@ -133,6 +133,10 @@ wh_status wh_heap_abi1_handle(wh_heap *heap, unsigned long long *handle) {
                           "of '%s': leave wh_heap_options.allocator NULL",
                           WH_OF_(NAME), heap->info->name);
     }
+    if (heap->n_peers != 0 && wh_device_get_info(heap->device)->target == WH_TARGET_CUDA) {
+        return whi_refuse(WH_UNSUPPORTED, "the functions of warpheap_abi.h are for heaps that "
+                                          "kernels of one GPU use, and this one has peers");
+    }
     wh_status s = WH_OK;
     (void)pthread_mutex_lock(&table.mutex);
     if (heap->abi_handle == 0) {

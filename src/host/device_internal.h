@@ -55,6 +55,13 @@ typedef struct whi_device_ops {
     /* Memory of the host that kernels see at the same address while they run. */
     wh_status (*host_alloc)(wh_device *d, void **p, uint64_t bytes);
     wh_status (*host_free)(wh_device *d, void *p);
+    /* Kernels of a peer, another device of the same back-end. check: whether they could use memory
+     * of d as its own do, atomics included: OK, NO_PEER_ACCESS, NO_PEER_ATOMICS. open: from now on
+     * they can, that of [at, at + bytes); what is there already is OK. share: the same for what map
+     * has mapped; NULL: map does it for all. */
+    wh_status (*peer_check)(wh_device *d, wh_device *peer);
+    wh_status (*peer_open)(wh_device *d, wh_device *peer, void *at, uint64_t bytes);
+    wh_status (*peer_share)(wh_device *d, wh_device *peer, void *at, uint64_t bytes);
     /* The calling thread, which has done nothing with the device before, is going to call map. */
     wh_status (*use_thread)(wh_device *d);
 } whi_device_ops;

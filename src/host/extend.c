@@ -26,10 +26,10 @@ static wh_status lock_quiet(const wh_heap *heap) {
     whi_reserve *r = heap->reserve;
     (void)pthread_mutex_lock(&r->lock);
     if (r->growth == NULL) {
-        return wh_device_sync(heap->device);
+        return whi_heap_settle(heap);
     }
     (void)pthread_mutex_unlock(&r->lock);
-    const wh_status s = wh_device_sync(heap->device);
+    const wh_status s = whi_heap_settle(heap);
     (void)pthread_mutex_lock(&r->lock);
     return s;
 }

@@ -485,7 +485,7 @@ wh_status wh_heap_growth_start_sized(wh_heap *heap, const wh_growth_options *opt
     (void)pthread_mutex_lock(&r->switching);
     (void)pthread_mutex_lock(&r->lock);
     wh_status s = r->growth == NULL
-                      ? wh_device_sync(heap->device)
+                      ? whi_heap_settle(heap)
                       : whi_refuse(WH_BAD_ARGUMENT, "the heap grows already: "
                                                     "wh_heap_growth_stop comes before");
     if (s == WH_OK) {
@@ -510,7 +510,7 @@ wh_status wh_heap_growth_stop(wh_heap *heap) {
     wh_status s = WH_OK;
     (void)pthread_mutex_lock(&r->switching); /* one thread ends it, the others return behind that */
     if (__atomic_load_n(&r->growth, __ATOMIC_RELAXED) != NULL) {
-        s = wh_device_sync(heap->device); /* kernels may need the thread for it */
+        s = whi_heap_settle(heap); /* kernels may need the thread for it */
         join(r->growth);
         (void)pthread_mutex_lock(&r->lock);
         const wh_status last = unmake(heap);

@@ -193,7 +193,7 @@ wh_status wh_heap_reset_on(wh_heap *heap, void *stream) {
 }
 
 wh_status wh_heap_reset(wh_heap *heap) {
-    const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
+    const wh_status s = heap != NULL ? whi_heap_settle(heap) : WH_BAD_ARGUMENT;
     if (s == WH_OK) {
         whi_records_settle(heap);
     }
@@ -327,6 +327,7 @@ wh_status wh_heap_destroy_on(wh_heap *heap, void *stream) {
             s = s == WH_OK ? more : s;
         }
     }
+    whi_peers_drop(heap);
     wh_device_close(d); /* if nobody else holds it */
     free(heap);
     return s;
@@ -356,7 +357,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
     wh_heap next = *heap;
     next.bytes = bytes;
     next.memory = memory;
-    wh_status s = wh_device_sync(heap->device);
+    wh_status s = whi_heap_settle(heap);
     if (s == WH_OK) { /* before memory is taken */
         s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, NULL, bytes,
                                  &heap->options);
@@ -365,6 +366,7 @@ wh_status wh_heap_grow(wh_heap *heap, uint64_t bytes, void *memory, int64_t *mov
         s = whi_heap_take(heap, &next.memory, bytes, NULL);
     }
     next.owns_memory = s == WH_OK && memory == NULL;
+    s = s == WH_OK ? whi_peers_open(heap, next.memory, bytes) : s;
     if (s == WH_OK) {
         s = heap->ops->grow_plan(next.handle, heap->handle, &next.plan, next.memory, bytes,
                                  &heap->options);
@@ -435,12 +437,19 @@ static wh_status fits(const wh_heap *heap, const wh_handle_kind *kind) {
                           "these kernels know another layout of the heap than the library: compile "
                           "both with the same headers and the same options (WH_HOSTILE)");
     }
-    const int checks = kind->struct_bytes == sizeof *kind && kind->checks != 0;
+    const int checks = kind->struct_bytes > offsetof(wh_handle_kind, checks) && kind->checks != 0;
+    const int peers = kind->struct_bytes > offsetof(wh_handle_kind, peers) && kind->peers != 0;
     if (heap->watch.checked != 0 && !checks) {
         return whi_refuse(WH_WRONG_BUILD,
                           "the heap is checked, and these kernels are compiled without checks: "
                           "define WH_CHECKED as 1 before you include warpheap/warpheap.h, or link "
                           "warpheap::device (docs/CHECKED.md)");
+    }
+    if (heap->n_peers != 0 && !peers) {
+        return whi_refuse(WH_WRONG_BUILD,
+                          "the heap is open to kernels of other GPUs, and the atomics of these "
+                          "kernels are for one GPU: define WH_PEERS as 1 before you include "
+                          "warpheap/warpheap.h (docs/CUDA.md)");
     }
     return WH_OK;
 }
@@ -449,6 +458,7 @@ wh_status wh_heap_copy_handle(const wh_heap *heap, const wh_handle_kind *kind, v
     whi_forget_error();
     if (heap == NULL || kind == NULL || kind->allocator == NULL || handle == NULL ||
         (kind->struct_bytes != sizeof *kind &&
+         kind->struct_bytes != offsetof(wh_handle_kind, peers) &&
          kind->struct_bytes != offsetof(wh_handle_kind, checks))) {
         return WH_BAD_ARGUMENT;
     }
@@ -473,7 +483,7 @@ typedef wh_status (*inspect_fn)(wh_heap *heap, const void *question, void *out, 
 static wh_status inspect(wh_heap *heap, inspect_fn run, void *result, uint64_t bytes, void *stream,
                          int on_stream) {
     wh_device *d = heap->device;
-    wh_status s = on_stream ? WH_OK : wh_device_sync(d);
+    wh_status s = on_stream ? WH_OK : whi_heap_settle(heap);
     if (s == WH_OK && heap->scratch == NULL) {
         s = whi_heap_take(heap, &heap->scratch, SCRATCH_BYTES, stream);
     }
@@ -693,7 +703,7 @@ wh_status wh_heap_walk_on(wh_heap *heap, wh_visit_fn visit, void *context, void 
 }
 
 wh_status wh_heap_walk(wh_heap *heap, wh_visit_fn visit, void *context) {
-    const wh_status s = heap != NULL ? wh_device_sync(heap->device) : WH_BAD_ARGUMENT;
+    const wh_status s = heap != NULL ? whi_heap_settle(heap) : WH_BAD_ARGUMENT;
     return s == WH_OK ? wh_heap_walk_on(heap, visit, context, NULL) : s;
 }
 

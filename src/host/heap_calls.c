@@ -28,7 +28,8 @@ static wh_status run(wh_heap *heap, const whi_heap_call_ops *ops, wh_heap_call *
     wh_device *d = heap->device;
     const uint64_t bytes = (uint64_t)n * sizeof *calls;
     void *there = NULL;
-    wh_status s = wh_device_alloc(d, &there, bytes);
+    wh_status s = heap->n_peers != 0 ? whi_heap_settle(heap) : WH_OK;
+    s = s == WH_OK ? wh_device_alloc(d, &there, bytes) : s;
     if (s != WH_OK) {
         return s;
     }

@@ -6,6 +6,8 @@
 #include "device_internal.h"
 #include "options_internal.h"
 
+#define WHI_MOST_PEERS 32u
+
 typedef struct whi_reserve whi_reserve;
 typedef struct whi_watched whi_watched;
 
@@ -30,6 +32,8 @@ struct wh_heap {
     uint64_t mark;           /* number of the last mark: snapshot.c */
     unsigned long long abi_handle; /* of wh_heap_abi1_handle; 0: nobody has asked for it */
     uint32_t laid_out_for; /* SMs, of a reserved heap that was loaded; 0: those of its device */
+    uint32_t n_peers;
+    wh_device *peers[WHI_MOST_PEERS]; /* held */
 };
 
 /* A launch that gives each thread a few of n items. */
@@ -63,6 +67,12 @@ wh_status whi_heap_give(wh_heap *h, void *p, uint64_t bytes, void *stream);
 static inline int whi_heap_has_source(const wh_heap *h) {
     return h->source.alloc != NULL || h->cuda_pool != NULL;
 }
+
+/* peers.c. settle: waits for all work of the heap's devices. open: memory that the heap is to have,
+ * to all peers. drop: after the last kernel. */
+wh_status whi_heap_settle(const wh_heap *h);
+wh_status whi_peers_open(const wh_heap *h, void *at, uint64_t bytes);
+void whi_peers_drop(wh_heap *h);
 
 /* abi.c. Before the heap's memory goes: its handle fits no more. */
 wh_status whi_abi_drop(wh_heap *h, void *stream);

@@ -53,7 +53,7 @@ wh_status whi_image_take(whi_image *im, wh_heap *h) {
                           "a checked heap is not saved: its blocks hold addresses of "
                           "this program (docs/CHECKED.md)");
     }
-    TRY(wh_device_sync(h->device));
+    TRY(whi_heap_settle(h));
     im->info = h->info;
     f->layout = h->ops->layout();
     f->target = wh_device_get_info(h->device)->target;

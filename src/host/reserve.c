@@ -55,14 +55,28 @@ uint64_t whi_reserve_metadata(const whi_reserve *r) {
 
 /* --- mapping -------------------------------------------------------------------------------- */
 
+/* Memory for the heap's kernels, wherever they run. */
+static wh_status map_for_all(const wh_heap *h, void *at, uint64_t bytes, uint64_t piece) {
+    const whi_device_ops *ops = h->device->ops;
+    TRY(ops->map(h->device, at, bytes, piece));
+    wh_status s = WH_OK;
+    for (uint32_t i = 0; i < h->n_peers && ops->peer_share != NULL && s == WH_OK; i++) {
+        s = ops->peer_share(h->device, h->peers[i], at, bytes);
+    }
+    if (s != WH_OK) {
+        (void)ops->unmap(h->device, at, bytes, piece);
+    }
+    return s;
+}
+
 static wh_status map_side(wh_heap *h, uint32_t k) {
     whi_reserve *r = h->reserve;
     const uint64_t granule = r->plan.granule;
     if (r->sides[k]) {
         return WH_OK;
     }
-    const wh_status s = h->device->ops->map(
-        h->device, address(h, r->plan.fixed_bytes + k * granule), granule, granule);
+    const wh_status s =
+        map_for_all(h, address(h, r->plan.fixed_bytes + k * granule), granule, granule);
     r->sides[k] = s == WH_OK;
     r->n_sides += s == WH_OK;
     return s;
@@ -113,8 +127,7 @@ static wh_status map_row(wh_heap *h, uint32_t first, uint32_t end) {
     for (const uint32_t last = sides_of(&r->plan, first, end, &k); k < last; k++) {
         TRY(map_side(h, k));
     }
-    TRY(h->device->ops->map(h->device, address(h, r->plan.units_at + first * bytes),
-                            (end - first) * bytes, bytes));
+    TRY(map_for_all(h, address(h, r->plan.units_at + first * bytes), (end - first) * bytes, bytes));
     for (uint32_t u = first; u < end; u++) {
         r->units[u] = FRESH;
         use_sides(r, u, 1);
@@ -166,6 +179,26 @@ wh_status whi_reserve_map(wh_heap *h, uint32_t first, uint32_t end) {
     }
     r->top = end > r->top ? end : r->top;
     return s;
+}
+
+wh_status whi_reserve_share(const wh_heap *h, wh_device *peer) {
+    const whi_reserve *r = h->reserve;
+    const wh_reserve_plan *p = &r->plan;
+    const whi_device_ops *ops = h->device->ops;
+    TRY(ops->peer_share(h->device, peer, h->memory, p->fixed_bytes));
+    for (uint32_t k = 0; k < p->side_bytes / p->granule; k++) {
+        if (r->sides[k]) {
+            TRY(ops->peer_share(h->device, peer, address(h, p->fixed_bytes + k * p->granule),
+                                p->granule));
+        }
+    }
+    for (uint32_t u = 0; u < p->n_units; u++) {
+        if (r->units[u] != ABSENT) {
+            TRY(ops->peer_share(h->device, peer, address(h, p->units_at + u * p->unit_bytes),
+                                p->unit_bytes));
+        }
+    }
+    return WH_OK;
 }
 
 /* --- kernels -------------------------------------------------------------------------------- */

@@ -38,6 +38,8 @@ wh_status whi_reserve_map(wh_heap *h, uint32_t first, uint32_t end);
 /* On a quiet heap: SPARE units go, and words that none needs. Those that cannot go become the
  * heap's. */
 wh_status whi_reserve_drop_spare(wh_heap *h);
+/* All that is mapped, to a peer. */
+wh_status whi_reserve_share(const wh_heap *h, wh_device *peer);
 /* Lanes ask this box from now on; NULL: none. Waits for the kernel. */
 wh_status whi_reserve_set_growth(wh_heap *h, void *box, uint32_t wait_us);
 

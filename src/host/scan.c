@@ -33,7 +33,7 @@ wh_status whi_scan_open(whi_scan *scan, wh_heap *heap) {
                           "tessera do",
                           heap->info->name);
     }
-    TRY(wh_device_sync(heap->device));
+    TRY(whi_heap_settle(heap));
     heap->ops->image_of(heap->handle, &scan->shape);
     scan->pieces = malloc(PART_CHUNKS * sizeof *scan->pieces);
     scan->blocks = malloc(PART_BLOCKS * sizeof *scan->blocks);

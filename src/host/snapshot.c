@@ -45,7 +45,7 @@ wh_status wh_heap_mark(wh_heap *heap, uint64_t *mark) {
     }
     *mark = 0;
     TRY(wants_checked(heap));
-    TRY(wh_device_sync(heap->device));
+    TRY(whi_heap_settle(heap));
     TRY(whi_heap_next_mark(heap));
     *mark = heap->mark;
     return WH_OK;

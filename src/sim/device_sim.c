@@ -161,6 +161,14 @@ static void add_grid(whi_batch *b, whi_grid *g, whi_grid *last) {
     b->most_threads = g->threads > b->most_threads ? g->threads : b->most_threads;
 }
 
+/* To all peers what the lead's engines say of a kernel that failed. */
+static void tell_peers(whi_sim_device *lead) {
+    for (whi_sim_device *d = lead->next_peer; d != lead; d = d->next_peer) {
+        memcpy(d->base.error, lead->base.error, sizeof d->base.error);
+    }
+}
+
+/* d: a lead. */
 static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
     b->last_stream = b->n_streams - 1;
     for (uint32_t i = 0; i < d->n_workers; i++) {
@@ -173,11 +181,15 @@ static wh_status run_batch(whi_sim_device *d, whi_batch *b) {
     run_all(d, b);
     whi_policy_remember(&d->engines[0]);
     whi_tsan_acquire(&d->end);
+    if (b->failed) {
+        tell_peers(d);
+    }
     return b->failed ? WH_DEVICE_ERROR : WH_OK;
 }
 
-/* Runs what is queued. The caller tells of a failure; nobody does after it. */
-static wh_status run_queue(whi_sim_device *d) {
+/* Runs what is queued, of all peers. The caller tells of a failure; nobody does after it. */
+static wh_status run_queue(whi_sim_device *of) {
+    whi_sim_device *d = of->lead;
     const size_t n = d->n_queued;
     if (n == 0) {
         return WH_OK;
@@ -205,18 +217,19 @@ static wh_status run_queue(whi_sim_device *d) {
     return s;
 }
 
-static wh_status run_now(whi_sim_device *d, whi_grid *grid) {
+static wh_status run_now(whi_sim_device *of, whi_grid *grid) {
     whi_grid *grids[1], *heads[1];
     whi_batch b;
     memset(&b, 0, sizeof b);
     b.grids = grids;
     b.heads = heads;
     add_grid(&b, grid, NULL);
-    return run_batch(d, &b);
+    return run_batch(of->lead, &b);
 }
 
-static wh_status enqueue(whi_sim_device *d, const whi_grid *grid, whi_stream *stream,
+static wh_status enqueue(whi_sim_device *of, const whi_grid *grid, whi_stream *stream,
                          size_t args_bytes) {
+    whi_sim_device *d = of->lead;
     if (d->n_queued == d->queue_room) {
         const size_t room = 2 * d->queue_room + 16;
         whi_queued *more = realloc(d->queue, room * sizeof *more);
@@ -262,7 +275,8 @@ wh_status wh_sim_launch(const wh_launch *launch, void (*entry)(const void *), co
                      .blocks = dims.blocks[0] * dims.blocks[1] * dims.blocks[2],
                      .threads = dims.threads[0] * dims.threads[1] * dims.threads[2],
                      .dims = dims,
-                     .shared_bytes = launch->shared_bytes};
+                     .shared_bytes = launch->shared_bytes,
+                     .on = d};
     if (launch->stream != NULL) {
         whi_stream *stream = *find_stream(d, launch->stream);
         return stream != NULL ? enqueue(d, &grid, stream, args_bytes) : WH_BAD_ARGUMENT;
@@ -595,6 +609,47 @@ static wh_status sim_look(wh_device *base, whi_lens *lens, const void *from, uin
     return WH_OK;
 }
 
+/* --- peers ----------------------------------------------------------------------------------- */
+
+/* All memory is the host's, and atomics are one processor's. */
+static wh_status sim_peer_check(wh_device *base, wh_device *peer) {
+    (void)base, (void)peer;
+    return WH_OK;
+}
+
+/* From now on the peer's kernels, and those of all that are its peers, run together with those of
+ * this device. */
+static wh_status sim_peer_open(wh_device *base, wh_device *peer, void *at, uint64_t bytes) {
+    whi_sim_device *d = (whi_sim_device *)base, *other = (whi_sim_device *)peer;
+    (void)at, (void)bytes;
+    if (d->lead == other->lead) {
+        return WH_OK;
+    }
+    const wh_status s = run_queue(d), more = run_queue(other);
+    whi_sim_device *p = other;
+    do {
+        p->lead = d->lead;
+        p = p->next_peer;
+    } while (p != other);
+    p = d->next_peer; /* two rings become one */
+    d->next_peer = other->next_peer;
+    other->next_peer = p;
+    return s == WH_OK ? more : s;
+}
+
+/* Of a device whose queue is empty. */
+static void leave_peers(whi_sim_device *d) {
+    whi_sim_device *const next = d->next_peer;
+    whi_sim_device *p = next;
+    while (p->next_peer != d) {
+        p->lead = p->lead == d ? next : p->lead;
+        p = p->next_peer;
+    }
+    p->lead = p->lead == d ? next : p->lead;
+    p->next_peer = next;
+    d->lead = d->next_peer = d;
+}
+
 /* --- the rest of the device ---------------------------------------------------------------- */
 
 /* Tells of kernels on streams, which run now; a launch on the default stream has told of its own
@@ -696,6 +751,7 @@ uint64_t whi_sim_steps(void) {
 static void sim_close(wh_device *base) {
     whi_sim_device *d = (whi_sim_device *)base;
     (void)run_queue(d);
+    leave_peers(d);
     while (d->streams != NULL) {
         whi_stream *gone = d->streams;
         d->streams = gone->next;
@@ -755,6 +811,8 @@ static const whi_device_ops sim_ops = {
     .host_alloc = sim_host_alloc,
     .host_free = sim_host_free,
     .use_thread = sim_use_thread,
+    .peer_check = sim_peer_check,
+    .peer_open = sim_peer_open,
 };
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -903,6 +961,7 @@ wh_status whi_device_open_sim(wh_device **device, const wh_sim_options *options)
         *o = *options;
     }
     d->base.ops = &sim_ops;
+    d->lead = d->next_peer = d;
     (void)pthread_mutex_init(&d->mutex, NULL);
 
     const char *set = getenv("WH_SIM");

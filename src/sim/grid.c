@@ -107,7 +107,7 @@ static bool start_block(whi_engine *e, uint32_t slot) {
     b->used = true;
     b->parity = false;
     e->live_blocks++;
-    const uint32_t sm = (e->index + k * e->device->n_workers) % e->device->options.n_sms;
+    const uint32_t sm = (e->index + k * e->device->n_workers) % g->on->options.n_sms;
     for (uint32_t i = 0; i * WH_WARP_SIZE < g->threads; i++) {
         whi_warp *w = e->warps[slot * e->warps_per_slot + i];
         const uint32_t left = g->threads - i * WH_WARP_SIZE;

@@ -63,6 +63,7 @@ typedef struct whi_log whi_log;
 typedef struct whi_sparse whi_sparse;
 typedef struct whi_weak whi_weak;
 typedef struct whi_shared whi_shared;
+typedef struct whi_sim_device whi_sim_device;
 
 /* By location: the number of the oldest value that may still be seen (weak.c). */
 typedef struct whi_view {
@@ -155,6 +156,7 @@ struct whi_grid {
     uint32_t started, ended;  /* blocks */
     uint32_t stream;          /* in its batch */
     uint64_t first_thread;    /* threads of the grids before it in the batch */
+    const whi_sim_device *on; /* the device that it was launched on */
     whi_grid *before, *after; /* on its stream, in this batch */
     char end; /* address for ThreadSanitizer's edge to the next grid of the stream */
 };
@@ -172,8 +174,6 @@ typedef struct whi_batch {
     int failed;            /* atomic; set under the device's mutex */
     char lock;             /* S7 */
 } whi_batch;
-
-typedef struct whi_sim_device whi_sim_device;
 
 #define WHI_WHEEL 256u
 #define WHI_MOST_PCT_DEPTH 8u
@@ -247,6 +247,9 @@ struct whi_sim_device {
     struct whi_queued *queue; /* launches that wait, in their order */
     size_t n_queued, queue_room;
     struct whi_stream *streams;
+    /* Peers, whose kernels run together: a ring of devices, and the one of them whose engines and
+     * queue all of them use. Alone: itself. */
+    whi_sim_device *lead, *next_peer;
     /* PCT needs a guess of a batch's length: that of the last one of the same kernels. */
     struct {
         uint64_t name_hash, steps_per_thread;

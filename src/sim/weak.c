@@ -19,14 +19,18 @@
  *     also take along what came with the value that they change. Relaxed loads keep what
  *     came along until the next wh_fence. A load returns any value from the view on.
  *
+ * In both, an acquire, or what came along, counts only where both accesses are of scopes that have
+ * both lanes in them: lanes of one device, or accesses of the system's scope (WH_PEERS).
+ *
  * In both, atomics other than loads see the newest value; wh_syncwarp and wh_syncthreads give
  * lanes the join of their views; a launch begins with everything seen, and so does a grid that
  * had to wait for another one.
  *
  * Not modelled: a load that sees what is stored later; a cas that fails on an old value; in GPU, an
  * atomic without acquire that is on its way while the lane goes on, because nothing it does
- * depends on the value; stores without atomics, which are seen at once (ThreadSanitizer is for
- * those). More than WHI_OLD values back nothing is seen.
+ * depends on the value; fences of the device's scope, which count as the system's; stores without
+ * atomics, which are seen at once (ThreadSanitizer is for those). More than WHI_OLD values back
+ * nothing is seen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +48,10 @@ typedef struct whi_snapshot {
 
 typedef struct stored {
     uint64_t value;
-    uint64_t performed;  /* when; NOT_YET */
-    whi_snapshot *along; /* NULL: nothing */
+    uint64_t performed;       /* when; NOT_YET */
+    whi_snapshot *along;      /* NULL: nothing */
+    const whi_sim_device *by; /* where the lane that stored it runs; NULL: nobody knows */
+    bool system;              /* it was stored with the system's scope */
 } stored;
 
 typedef struct location {
@@ -169,6 +175,8 @@ static void append(location *x, uint64_t value, whi_snapshot *along, uint64_t pe
     s->value = value;
     s->along = along;
     s->performed = performed;
+    s->by = NULL;
+    s->system = false;
 }
 
 /* The index of a location, whose value in memory is now `value`. If that is not the newest one
@@ -254,11 +262,14 @@ static void owe_once(whi_lane *l, whi_pending p) {
     owe(l, p);
 }
 
+/* Of orders with or without the scope. */
 static int acquires(int order) {
+    order &= ~WHI_SIM_SYSTEM;
     return order == __ATOMIC_ACQUIRE || order == __ATOMIC_ACQ_REL;
 }
 
 static int releases(int order) {
+    order &= ~WHI_SIM_SYSTEM;
     return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL;
 }
 
@@ -266,11 +277,24 @@ static int formal(const whi_engine *e) {
     return e->device->options.weak == WH_SIM_WEAK_FORMAL;
 }
 
+static const whi_sim_device *device_of(const whi_lane *l) {
+    return l->warp->block->grid->on;
+}
+
+/* Whether an access of order `order` and the one that stored s are in each other's scope. */
+static bool in_scope(const whi_lane *l, const stored *s, int order) {
+    return s->by == NULL || s->by == device_of(l) || (s->system && (order & WHI_SIM_SYSTEM) != 0);
+}
+
 /* A lane has seen value `number` of a location. */
 static void see(whi_lane *l, uint32_t i, uint32_t number, int order) {
     whi_weak *m = l->engine->weak;
-    const whi_snapshot *along = value_at(&m->locations[i], number)->along;
+    const stored *s = value_at(&m->locations[i], number);
+    const whi_snapshot *along = s->along;
     raise_to(&l->view, i, number);
+    if (!in_scope(l, s, order)) {
+        return;
+    }
     if (along != NULL) {
         join(acquires(order) ? &l->view : &l->seen, along->oldest, along->n);
     }
@@ -293,6 +317,8 @@ static void store(whi_lane *l, uint32_t i, uint64_t value, int order, whi_snapsh
         const whi_pending p = {i, x->last};
         owe(l, p);
     }
+    value_at(x, x->last)->by = device_of(l);
+    value_at(x, x->last)->system = (order & WHI_SIM_SYSTEM) != 0;
 }
 
 /* --- what device code calls ------------------------------------------------------------------ */
@@ -343,7 +369,9 @@ void whi_sim_weak_rmw(const void *p, uint32_t bytes, uint64_t old, int order, in
     perform(m, x, x->last);
     see(l, i, x->last, order);
     if (stored_too) {
-        store(l, i, read_memory(p, bytes), order, share(value_at(x, x->last)->along));
+        const stored *before = value_at(x, x->last);
+        store(l, i, read_memory(p, bytes), order,
+              in_scope(l, before, order) ? share(before->along) : NULL);
         perform(m, x, x->last);
     }
 }

@@ -32,6 +32,8 @@ typedef struct context {
     uint32_t policy, shape, config;
 
     wh_device *device;
+    wh_device *peer;  /* of case peers; else NULL */
+    void *streams[2]; /* of the device and of the peer */
     wh_launch launch;
     uint32_t workers, warps;
     wh_heap *heap;
@@ -204,7 +206,8 @@ void check_capacity(context *x, int many);
     X(case_reset, "reset", WH_CAP_RESET | CASE_PLAIN)                                            \
     X(case_stats, "stats", WH_CAP_STATS)                                                         \
     X(case_grow, "grow", WH_CAP_GROW | WH_CAP_DISJOINT | WH_CAP_FREE)                            \
-    X(case_heaps, "heaps", WH_CAP_OWN_MEMORY)
+    X(case_heaps, "heaps", WH_CAP_OWN_MEMORY)                                                    \
+    X(case_peers, "peers", WH_CAP_PEERS | WH_CAP_DISJOINT)
 
 #define CONFORM_DECLARE_(function, name, needs) void function(context *x);
 CONFORM_CASES(CONFORM_DECLARE_)

@@ -86,10 +86,14 @@ static int run_case(context *x, uint32_t number) {
     if (x->device != NULL) {
         free_items(x);
         drop_heap(x);
+        (void)wh_stream_destroy(x->device, x->streams[0]);
+        (void)wh_stream_destroy(x->peer, x->streams[1]);
+        memset(x->streams, 0, sizeof x->streams);
         (void)wh_device_free(x->device, x->call.result);
     }
+    wh_device_close(x->peer);
     wh_device_close(x->device);
-    x->device = NULL;
+    x->peer = x->device = NULL;
     return x->text[0] == '\0';
 }
 

@@ -65,6 +65,7 @@ typedef struct workload_args {
     void **kept;    /* the same memory: what threads have in the end */
     uint32_t seed;
     uint32_t steps, least, most, holds, kinds; /* of the workload's row */
+    uint32_t device;                           /* 0: the heap's; 1: its peer */
 } workload_args;
 
 typedef wh_status (*launcher)(const wh_launch *launch, const workload_args *args);
@@ -80,6 +81,7 @@ typedef struct workload {
     uint32_t stint;    /* sticky policy with stints of this length; 0: policies in turn */
     weak_memory weak;  /* WEAK_BY_SEED: every other eight seeds, as on a GPU */
     uint32_t may_fail; /* that a malloc fails is no finding */
+    uint32_t peers;    /* 1: the kernel runs on a second device, too, at the same time */
     /* The heap. */
     const char *allocator; /* NULL: none */
     wh_status (*make)(const struct workload *w, uint64_t seed, wh_heap_options *options,
@@ -97,12 +99,12 @@ typedef struct workload {
 } workload;
 
 extern const suite fault_core, fault_gallatin, fault_ouroboros, fault_walks, fault_lists,
-    fault_heaps, fault_tessera, fault_reserve, fault_paged;
+    fault_heaps, fault_tessera, fault_reserve, fault_paged, fault_peers;
 
 /* The suites of this program, for fault.c. */
 #define FAULT_SUITES                                                                          \
     &fault_core, &fault_gallatin, &fault_ouroboros, &fault_walks, &fault_lists, &fault_heaps, \
-        &fault_tessera, &fault_reserve, &fault_paged
+        &fault_tessera, &fault_reserve, &fault_paged, &fault_peers
 
 WH_FN uint32_t next(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

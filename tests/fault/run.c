@@ -7,7 +7,7 @@
 typedef struct run {
     const workload *w;
     uint64_t seed;
-    wh_device *device;
+    wh_device *device, *peer;
     wh_heap *heap;
     void *memory;
     workload_args args;
@@ -46,7 +46,10 @@ static wh_status make_heap(run *r) {
             set_option(&options, &own, w->options[i].name, w->options[i].value);
         }
     }
-    const wh_status s = w->make(w, r->seed, &options, &own, &r->heap);
+    wh_status s = w->make(w, r->seed, &options, &own, &r->heap);
+    if (s == WH_OK && w->peers) {
+        s = wh_heap_enable_peer(r->heap, r->peer);
+    }
     return s == WH_OK ? wh_heap_handle_of(r->heap, w->allocator, 0, &r->args.heap, w->handle_bytes)
                       : s;
 }
@@ -86,10 +89,28 @@ static wh_status make_args(run *r) {
     return WH_OK;
 }
 
+/* The kernel on both devices, whose lanes take turns in any order. */
+static wh_status launch_on_both(run *r) {
+    wh_launch l = {r->device, r->w->blocks, r->w->threads, NULL};
+    void *streams[2] = {NULL, NULL};
+    wh_status s = WH_OK;
+    for (uint32_t i = 0; i < 2 && s == WH_OK; i++) {
+        l.device = i == 0 ? r->device : r->peer;
+        s = wh_stream_create(l.device, &streams[i]);
+        l.stream = streams[i];
+        r->args.device = i;
+        s = s == WH_OK ? r->w->kernel(&l, &r->args) : s;
+    }
+    s = s == WH_OK ? wh_device_sync(r->device) : s;
+    (void)wh_stream_destroy(r->device, streams[0]);
+    (void)wh_stream_destroy(r->peer, streams[1]);
+    return s;
+}
+
 static wh_status launch(run *r) {
     const workload *w = r->w;
     const wh_launch l = {r->device, w->blocks, w->threads, NULL};
-    wh_status s = w->kernel(&l, &r->args);
+    wh_status s = w->peers ? launch_on_both(r) : w->kernel(&l, &r->args);
     if (w->then != NULL) {
         s = s == WH_OK && r->heap != NULL ? wh_heap_check(r->heap, &r->report) : s;
         s = s == WH_OK ? w->then(&l, &r->args) : s;
@@ -116,6 +137,11 @@ int fault_run(const suite *of, const workload *w, uint64_t seed) {
     r.seed = seed;
     const wh_sim_options sim = sim_options(of, w, seed);
     wh_status s = wh_device_open(&r.device, "sim", &sim);
+    if (s == WH_OK && w->peers) { /* of more SMs: it has numbers that the heap was not made for */
+        wh_sim_options more = sim;
+        more.n_sms = 7;
+        s = wh_device_open(&r.peer, "sim", &more);
+    }
     s = s == WH_OK && w->allocator != NULL ? make_heap(&r) : s;
     s = s == WH_OK ? make_args(&r) : s;
     s = s == WH_OK ? launch(&r) : s;
@@ -133,6 +159,7 @@ int fault_run(const suite *of, const workload *w, uint64_t seed) {
     if (r.device != NULL) {
         (void)wh_device_free(r.device, r.memory);
     }
+    wh_device_close(r.peer);
     wh_device_close(r.device);
     return wrong;
 }

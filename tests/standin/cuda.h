@@ -11,6 +11,7 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef enum { CU_MEM_ALLOC_GRANULARITY_MINIMUM } CUmemAllocationGranularity_flags;
 enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+typedef enum { CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17 } CUpointer_attribute;
 enum { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
 typedef struct CUmemLocation {
     int type, id;

@@ -17,6 +17,7 @@ typedef enum cudaError {
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
+    cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorAssert = 710,
     cudaErrorNotSupported = 801
 } cudaError_t;
@@ -36,6 +37,14 @@ enum { cudaEnableDefault = 0 };
 typedef struct standin_event *cudaEvent_t;
 typedef struct standin_stream *cudaStream_t;
 typedef struct standin_pool *cudaMemPool_t;
+enum cudaDeviceP2PAttr { cudaDevP2PAttrNativeAtomicSupported = 3 };
+enum { cudaMemLocationTypeDevice = 1, cudaMemAccessFlagsProtReadWrite = 3 };
+struct cudaMemAccessDesc {
+    struct {
+        int type, id;
+    } location;
+    int flags;
+};
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem;
@@ -58,6 +67,12 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int source,
+                                      int destination);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
+                                 size_t n);
 enum { cudaHostAllocPortable = 1, cudaHostAllocMapped = 2 };
 cudaError_t cudaMemGetInfo(size_t *left, size_t *all);
 cudaError_t cudaMemset(void *p, int byte, size_t bytes);

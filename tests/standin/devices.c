@@ -311,6 +311,175 @@ static void test_pool(void **state) {
     }
 }
 
+/* --- peers --------------------------------------------------------------------------- */
+
+enum { OF_DEVICE, OF_POOL, OF_CALLER, RESERVED, KINDS };
+
+/* A heap of GPU 1 in memory of some kind; memory: what the test gave. */
+static wh_heap *heap_of(wh_device *d, int kind, void **memory) {
+    wh_heap_options o = {0};
+    wh_heap *heap = NULL;
+    o.device = d;
+    o.bytes = kind == RESERVED ? 10 << 20 : 1 << 20;
+    o.reserve_bytes = kind == RESERVED ? 36 << 20 : 0;
+    o.cuda_pool = kind == OF_POOL ? standin_pool() : NULL;
+    if (kind == OF_CALLER) {
+        assert_int_equal(wh_device_alloc(d, memory, o.bytes), WH_OK);
+        o.memory = *memory;
+    }
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    return heap;
+}
+
+/* Whether a GPU can read all that the heap has: its first byte, and of a reserved one those that
+ * are mapped, metadata and units. */
+static int reads(int device, const wh_heap *heap) {
+    const uint64_t granule = 2 << 20;
+    void *base = NULL;
+    uint64_t bytes = 0, mapped = 0, reserved = 0, unit = 0;
+    assert_int_equal(wh_heap_memory(heap, &base, &bytes), WH_OK);
+    assert_int_equal(wh_heap_extent(heap, &mapped, &reserved, &unit), WH_OK);
+    int all = standin_can_read(device, base);
+    for (uint64_t k = 0; unit != 0 && k < mapped; k += granule) {
+        all &= standin_can_read(device, (char *)base + k);
+    }
+    return all;
+}
+
+/* The peer can read what there is, and what comes; the memory's own device alone is called, but
+ * where CUDA wants the peer to ask. */
+static void test_peers(void **state) {
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int pools = 0; pools < 2; pools++) {
+            wh_device *d = NULL, *peer = NULL, *again = NULL;
+            void *memory = NULL;
+            standin_set_pools(pools);
+            standin_close_links();
+            assert_int_equal(cudaSetDevice(0), cudaSuccess);
+            assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+            assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+            assert_int_equal(wh_device_open(&again, "cuda:0", NULL), WH_OK);
+            wh_heap *heap = heap_of(d, kind, &memory);
+            standin_forget();
+            assert_true(reads(1, heap) && !reads(0, heap));
+            assert_int_equal(wh_heap_enable_peer(heap, peer), WH_OK);
+            assert_int_equal(wh_heap_peers(heap), 1);
+            assert_true(reads(1, heap) && reads(0, heap));
+            assert_int_equal(wh_heap_enable_peer(heap, again), WH_OK); /* the same GPU */
+            assert_int_equal(wh_heap_peers(heap), 1);
+            if (kind == RESERVED) {
+                assert_int_equal(wh_heap_extend(heap, 4 << 20), WH_OK);
+                assert_true(reads(0, heap));
+            }
+            /* A second heap, of memory that is open already. */
+            void *more = NULL;
+            wh_heap *second = heap_of(d, kind, &more);
+            assert_int_equal(wh_heap_enable_peer(second, peer), WH_OK);
+            assert_true(reads(0, second));
+            assert_int_equal(wh_heap_destroy(second), WH_OK);
+            wh_device_close(peer); /* the heap holds it */
+            wh_device_close(again);
+            standin_forget();
+            assert_int_equal(wh_heap_reset(heap), WH_OK);
+            assert_int_equal(standin_waits_for_device(), 2);
+            assert_int_equal(wh_heap_destroy(heap), WH_OK);
+            assert_int_equal(wh_device_free(d, memory), WH_OK);
+            assert_int_equal(wh_device_free(d, more), WH_OK);
+            wh_device_close(d);
+            assert_int_equal(standin_strays(), 0);
+            assert_int_equal(standin_alive(), 0);
+            assert_int_equal(standin_mapped(), 0);
+            assert_int_equal(cudaGetLastError(), cudaSuccess);
+        }
+    }
+}
+
+/* What wh_heap_enable_peer refuses leaves the heap as it was, and its handle. */
+static void test_no_peers(void **state) {
+    (void)state;
+    wh_device *d = NULL, *peer = NULL, *same = NULL, *sim = NULL;
+    void *memory = NULL;
+    unsigned char handle[WH_HANDLE_BYTES];
+    unsigned long long abi = 0;
+    wh_handle_kind kind = {.struct_bytes = sizeof kind,
+                           .allocator = "tessera",
+                           .handle_bytes = HANDLE_BYTES,
+                           .version = WH_VERSION,
+                           .target = WH_TARGET_CUDA};
+    standin_close_links();
+    assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&same, "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&sim, "sim", NULL), WH_OK);
+    wh_heap *heap = heap_of(d, OF_DEVICE, &memory);
+    assert_int_equal(wh_heap_enable_peer(heap, same), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_heap_enable_peer(heap, sim), WH_WRONG_TARGET);
+    standin_set_links(0, 0);
+    assert_int_equal(wh_heap_enable_peer(heap, peer), WH_NO_PEER_ACCESS);
+    assert_non_null(strstr(wh_last_error_text(), "GPU 0 cannot address memory of GPU 1"));
+    standin_set_links(1, 0);
+    assert_int_equal(wh_heap_enable_peer(heap, peer), WH_NO_PEER_ATOMICS);
+    assert_non_null(strstr(wh_last_error_text(), "from GPU 0 to GPU 1"));
+    standin_set_links(1, 1);
+    assert_int_equal(wh_heap_peers(heap), 0);
+    assert_true(!reads(0, heap));
+    assert_int_equal(wh_heap_copy_handle(heap, &kind, handle), WH_OK);
+    unsigned failed = 0;
+    for (unsigned after = 0; after < 8 && wh_heap_peers(heap) == 0; after++) {
+        standin_fail(cudaErrorInvalidValue, after);
+        const wh_status s = wh_heap_enable_peer(heap, peer);
+        standin_fail(0, 0);
+        failed += s == WH_DEVICE_ERROR;
+        assert_true((s == WH_OK) == (wh_heap_peers(heap) == 1));
+    }
+    assert_int_equal(failed, 6); /* access, atomics, the wait, two for the pool, its opening */
+    assert_int_equal(wh_heap_copy_handle(heap, &kind, handle), WH_WRONG_BUILD);
+    assert_int_equal(wh_heap_abi1_handle(heap, &abi), WH_UNSUPPORTED);
+    kind.peers = 1;
+    assert_int_equal(wh_heap_copy_handle(heap, &kind, handle), WH_OK);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(sim);
+    wh_device_close(peer);
+    wh_device_close(same);
+    wh_device_close(d);
+    assert_int_equal(standin_strays(), 0);
+    assert_int_equal(standin_alive(), 0);
+}
+
+/* Of a reserved heap: whatever call fails, the peer reads all that is mapped once there is one, and
+ * nothing stays mapped. */
+static void test_peers_of_reserved(void **state) {
+    (void)state;
+    unsigned failed = 0, without = 0;
+    for (unsigned after = 0; after < 40; after++) {
+        wh_device *d = NULL, *peer = NULL;
+        void *memory = NULL;
+        int now = -1;
+        standin_close_links();
+        assert_int_equal(cudaSetDevice(0), cudaSuccess);
+        assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+        assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+        wh_heap *heap = heap_of(d, RESERVED, &memory);
+        standin_fail(cudaErrorMemoryAllocation, after);
+        wh_status s = wh_heap_enable_peer(heap, peer);
+        s = s == WH_OK ? wh_heap_extend(heap, 8 << 20) : s;
+        standin_fail(0, 0);
+        failed += s != WH_OK;
+        without += wh_heap_peers(heap) == 0;
+        assert_true(wh_heap_peers(heap) == 0 || reads(0, heap));
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(peer);
+        wh_device_close(d);
+        assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+        assert_int_equal(now, 0);
+        assert_int_equal(standin_strays(), 0);
+        assert_int_equal(standin_alive(), 0);
+        assert_int_equal(standin_mapped(), 0);
+    }
+    assert_true(without >= 8 && without < failed && failed < 40);
+}
+
 /* Whatever call fails, the caller's device is back and nothing stays. */
 static void test_failures(void **state) {
     (void)state;
@@ -645,6 +814,9 @@ int main(void) {
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_no_peers),
+        cmocka_unit_test(test_peers_of_reserved),
         cmocka_unit_test(test_gauge),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_errors_of_others),

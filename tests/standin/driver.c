@@ -19,7 +19,8 @@ typedef struct piece {
     CUdeviceptr at; /* of a mapping; 0: none */
     size_t bytes;   /* 0: free */
     int device;
-    int held; /* by its creator */
+    unsigned open; /* of a mapping: a bit for each device that may use it */
+    int held;      /* by its creator */
 } piece;
 
 static piece pieces[MOST], ranges[MOST];
@@ -118,6 +119,7 @@ static CUresult map(CUdeviceptr to, size_t bytes, size_t offset,
         return refused();
     }
     p->at = to;
+    p->open = 0;
     return cudaSuccess;
 }
 
@@ -128,16 +130,37 @@ static CUresult let_go(CUmemGenericAllocationHandle memory) {
     return cudaSuccess;
 }
 
+int standin_maps(int device, const void *p) {
+    const CUdeviceptr q = (uintptr_t)p;
+    for (int i = 0; i < MOST; i++) {
+        if (pieces[i].bytes != 0 && pieces[i].at != 0 && q >= pieces[i].at &&
+            q < pieces[i].at + pieces[i].bytes) {
+            return (pieces[i].open >> device & 1) != 0;
+        }
+    }
+    return 0;
+}
+
+static CUresult attribute(void *value, CUpointer_attribute which, CUdeviceptr p) {
+    (void)which;
+    struct standin_pool *pool = standin_pool_of((const void *)(uintptr_t)p);
+    memcpy(value, &pool, sizeof pool);
+    return standin_touch(-2);
+}
+
+/* The memory's own device gives access to itself, or to a peer. */
 static CUresult access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *desc, size_t n) {
-    const CUresult r = standin_touch(desc->location.id);
+    const piece *first = at(pieces, p);
+    const CUresult r = standin_touch(first != NULL ? first->device : -1);
     if (r != cudaSuccess) {
         return r;
     }
     for (CUdeviceptr q = p; q < p + bytes;) {
-        const piece *its = at(pieces, q);
+        piece *its = at(pieces, q);
         if (its == NULL || n != 1 || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
             return refused();
         }
+        its->open |= 1u << desc->location.id;
         q += its->bytes;
     }
     return mprotect((void *)(uintptr_t)p, bytes, PROT_READ | PROT_WRITE) == 0
@@ -189,6 +212,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
         {"cuMemSetAccess", (void (*)(void))access},
         {"cuMemUnmap", (void (*)(void))unmap},
         {"cuMemAddressFree", (void (*)(void))release},
+        {"cuPointerGetAttribute", (void (*)(void))attribute},
     };
     (void)flags;
     *found = cudaDriverEntryPointSymbolNotFound;

@@ -11,7 +11,9 @@
 
 typedef struct thing {
     void *p; /* NULL: free */
+    size_t bytes;
     int device;
+    struct standin_pool *pool; /* NULL: of none */
 } thing;
 
 struct standin_stream {
@@ -22,6 +24,7 @@ struct standin_event {
 };
 struct standin_pool {
     unsigned blocks; /* that have been had of it */
+    unsigned open;   /* a bit for each device that may use it, beside the memory's own */
 };
 
 static _Thread_local int current;
@@ -29,7 +32,9 @@ static _Thread_local cudaError_t last; /* of any call, until someone asks */
 static thing things[MOST];
 static unsigned calls[STANDIN_DEVICES], waits, strays, fail_after;
 static cudaError_t failure, count_error;
-static int count = STANDIN_DEVICES, pools = 1;
+static int count = STANDIN_DEVICES, pools = 1, links_access = 1, links_atomics = 1;
+static struct standin_pool own_pools[STANDIN_DEVICES]; /* of cudaMallocAsync */
+static unsigned open_to[STANDIN_DEVICES];              /* as of a pool, of cudaMalloc */
 
 unsigned standin_calls_on(int device) {
     return calls[device];
@@ -101,7 +106,9 @@ static cudaError_t add(void **p, size_t bytes) {
     for (int i = 0; e == cudaSuccess && i < MOST; i++) {
         if (things[i].p == NULL) {
             things[i].p = *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+            things[i].bytes = bytes;
             things[i].device = current;
+            things[i].pool = NULL;
             return *p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
         }
     }
@@ -173,7 +180,11 @@ cudaError_t cudaFree(void *p) {
 }
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream) {
     strays += stream_device(stream) != current;
-    return add(p, bytes);
+    const cudaError_t e = add(p, bytes);
+    if (e == cudaSuccess) {
+        find(*p)->pool = &own_pools[current];
+    }
+    return e;
 }
 struct standin_pool *standin_pool(void) {
     static struct standin_pool pool;
@@ -187,6 +198,75 @@ cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool,
     const cudaError_t e =
         pool == standin_pool() ? cudaMallocAsync(p, bytes, stream) : cudaErrorInvalidValue;
     pool->blocks += e == cudaSuccess;
+    if (e == cudaSuccess) {
+        find(*p)->pool = pool;
+    }
+    return e;
+}
+
+void standin_set_links(int access, int atomics) {
+    links_access = access;
+    links_atomics = atomics;
+}
+void standin_close_links(void) {
+    memset(open_to, 0, sizeof open_to);
+    memset(own_pools, 0, sizeof own_pools);
+    standin_pool()->open = 0;
+}
+static const thing *around(const void *p) {
+    for (int i = 0; i < MOST; i++) {
+        const char *begin = things[i].p;
+        if (begin != NULL && (const char *)p >= begin &&
+            (const char *)p < begin + things[i].bytes) {
+            return &things[i];
+        }
+    }
+    return NULL;
+}
+struct standin_pool *standin_pool_of(const void *p) {
+    const thing *t = around(p);
+    return t != NULL ? t->pool : NULL;
+}
+int standin_can_read(int device, const void *p) {
+    const thing *t = around(p);
+    if (t == NULL) {
+        return standin_maps(device, p);
+    }
+    const unsigned open = t->pool != NULL ? t->pool->open : open_to[t->device];
+    return t->device == device || (open >> device & 1) != 0;
+}
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+    *can = links_access && device != peer;
+    return touch(current);
+}
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attribute, int source,
+                                      int destination) {
+    (void)attribute;
+    *value = links_atomics && source != destination;
+    return touch(current);
+}
+/* Opens memory of the peer to the current device. */
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+    const unsigned bit = 1u << current;
+    cudaError_t e = touch(current);
+    if (e == cudaSuccess && (flags != 0 || peer == current || !links_access)) {
+        e = cudaErrorInvalidDevice;
+    } else if (e == cudaSuccess && (open_to[peer] & bit) != 0) {
+        e = cudaErrorPeerAccessAlreadyEnabled;
+    }
+    open_to[peer] |= e == cudaSuccess ? bit : 0;
+    last = e != cudaSuccess ? e : last;
+    return e;
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *access,
+                                 size_t n) {
+    const cudaError_t e = touch(current);
+    if (n != 1 || access->location.type != cudaMemLocationTypeDevice ||
+        access->flags != cudaMemAccessFlagsProtReadWrite) {
+        strays++;
+        return cudaErrorInvalidValue;
+    }
+    pool->open |= e == cudaSuccess ? 1u << access->location.id : 0;
     return e;
 }
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {

@@ -31,6 +31,18 @@ unsigned standin_alive(void);
 /* Reserved ranges of addresses, and pieces of memory for them. */
 unsigned standin_mapped(void);
 
+/* What links between the devices can do. */
+void standin_set_links(int access, int atomics);
+/* Whether kernels of a device could read this byte, of memory of cudaMalloc, a pool or a mapping of
+ * either device. */
+int standin_can_read(int device, const void *p);
+/* Peer access of all memory of cudaMalloc, and of pools, ends. */
+void standin_close_links(void);
+
+/* For driver.c: the pool that p is of. For runtime.c: whether the device may use a mapping there.
+ */
+struct standin_pool *standin_pool_of(const void *p);
+int standin_maps(int device, const void *p);
 /* For driver.c: a call on something of this device, -2: of any; a misuse. */
 int standin_touch(int owner);
 void standin_stray(void);

@@ -310,6 +310,7 @@ static inline wh_status wh_heap_handle_of(const wh_heap *heap, const char *alloc
     /* A file of C or C++ may hand the handle to a file of CUDA: a launch checks its own device. */
     kind.target = WH_TARGET_IS_SIM ? WH_TARGET_ANY : WH_TARGET_CUDA;
     kind.checks = WH_CHECKED;
+    kind.peers = WH_PEERS;
     return wh_heap_copy_handle(heap, &kind, handle);
 }
 #endif

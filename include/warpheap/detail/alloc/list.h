@@ -22,19 +22,19 @@
 #define WH_CAPS_GALLATIN                                                                         \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |   \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 #define WH_CAPS_TESSERA                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT | WH_CAP_RESERVE)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS | WH_CAP_LEFT | WH_CAP_RESERVE)
 #define WH_CAPS_BUMP                                                                   \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
-     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+     WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS | WH_CAP_LEFT)
 /* A virtualized queue may hold on to a chunk that malloc could use: not EXACT_OOM. */
 #define WH_CAPS_OURO                                                                     \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_RESET | WH_CAP_OWN_MEMORY |  \
-     WH_CAP_GROW | WH_CAP_COMPACT)
+     WH_CAP_PEERS | WH_CAP_GROW | WH_CAP_COMPACT)
 #define WH_CAPS_OURO_S_P (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_SIM)
 #define WH_CAPS_OURO_S_C (WH_CAPS_OURO | WH_CAP_EXACT_OOM | WH_CAP_WALK | WH_CAP_SIM)
 #define WH_CAPS_OURO_V_P (WH_CAPS_OURO | WH_CAP_SIM)
@@ -44,33 +44,34 @@
 #define WH_CAPS_RANDOM_WALK                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | WH_CAP_STATS | \
      WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |        \
-     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+     WH_CAP_OWN_MEMORY | WH_CAP_PEERS | WH_CAP_LEFT)
 #define WH_CAPS_RWMALLOC                                                                          \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* Allocators over a page table (alloc/paged.h). */
 #define WH_CAPS_PAGED                                                                             \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE |    \
      WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | \
-     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* What others hold, or count too much, for a moment may be a free block: not EXACT_OOM. */
 #define WH_CAPS_HALLOC                                                                        \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
      WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* NULL after one round through a list that others change: not EXACT_OOM. */
 #define WH_CAPS_CIRCULAR                                                                      \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_ANY_SIZE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED |  \
      WH_CAP_OWNS | WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | \
-     WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* Overwrites live blocks when it comes around, and free does nothing. */
-#define WH_CAPS_AWMALLOC \
-    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+#define WH_CAPS_AWMALLOC                                                        \
+    (WH_CAP_ANY_SIZE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | \
+     WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 #define WH_CAPS_PAGE_QUEUE                                                                 \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_EXACT_OOM | WH_CAP_USABLE_SIZE | WH_CAP_OWNS | \
      WH_CAP_STATS | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET |           \
-     WH_CAP_OWN_MEMORY | WH_CAP_LEFT)
+     WH_CAP_OWN_MEMORY | WH_CAP_PEERS | WH_CAP_LEFT)
 /* Nothing is freed but all of a warp's blocks together, and one warp's rest is no other's. */
 #define WH_CAPS_FDGMALLOC                                                              \
     (WH_CAP_DISJOINT | WH_CAP_ANY_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS | WH_CAP_STATS | \
@@ -79,16 +80,17 @@
 #define WH_CAPS_BULK                                                                           \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |       \
      WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | \
-     WH_CAP_OWN_MEMORY)
+     WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* Up to a superblock; blocks in superblocks that the hash map does not name may not be found. */
 #define WH_CAPS_KMA                                                                            \
     (WH_CAP_DISJOINT | WH_CAP_FREE | WH_CAP_USABLE_SIZE | WH_CAP_ALIGNED | WH_CAP_OWNS |       \
      WH_CAP_STATS | WH_CAP_WALK | WH_CAP_CHECK | WH_CAP_BAD_FREE | WH_CAP_SIM | WH_CAP_RESET | \
-     WH_CAP_OWN_MEMORY)
-#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+     WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
+#define WH_CAPS_NULL (WH_CAP_OWNS | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | WH_CAP_PEERS)
 /* Blocks overlap; free does its part of the work, and nothing is handed out because of it. */
-#define WH_CAPS_FLOOR \
-    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY)
+#define WH_CAPS_FLOOR                                                                           \
+    (WH_CAP_FREE | WH_CAP_OWNS | WH_CAP_CHECK | WH_CAP_SIM | WH_CAP_RESET | WH_CAP_OWN_MEMORY | \
+     WH_CAP_PEERS)
 #define WH_CAPS_CUDA (WH_CAP_DISJOINT | WH_CAP_FREE)
 
 #define WH_ALIGN_2M (2u << 20)

@@ -5,6 +5,9 @@
  * per access (docs/MEMORY_MODEL.md has the measurement). Ordered operations clobber
  * "memory" so that the compiler keeps plain accesses on their side; relaxed ones
  * do not, as C11 allows.
+ *
+ * P1  an access that releases, and one on another GPU that acquires, order each other only if both
+ *     are of .sys scope, which they are with WH_PEERS; so do atomics of two GPUs on one word.
  */
 #ifndef WH_SIMT_CUDA_H
 #define WH_SIMT_CUDA_H
@@ -32,6 +35,11 @@
 #define WH_IS_LINKED WH_LINKED
 #else
 #define WH_IS_LINKED 0
+#endif
+#ifndef WH_PEERS
+#define WH_PEERS 0
+#elif WH_PEERS && (WH_IS_LINKED || defined(WH_LINKED_DEFINE))
+#error "WH_PEERS=1 is for header-only files: the functions of warpheap::device are for one GPU"
 #endif
 #ifdef WH_HOSTILE
 #define WH_LINKED_HOSTILE_ _hostile
@@ -664,43 +672,54 @@ WH_HD uint64_t wh_again_u64(uint64_t v) {
 
 /* --- atomics ------------------------------------------------------------------- */
 
+/* ptxas 13.0 for sm_90 makes the same instructions of both, with .SYS in them for .GPU. */
+#if WH_PEERS
+#define WH_CUDA_SCOPE_ "sys" /* P1 */
+#else
+#define WH_CUDA_SCOPE_ "gpu"
+#endif
+
 WH_FN size_t wh_cuda_global_(const void *p) {
     return __cvta_generic_to_global(p);
 }
 
 /* One line per (operation, width). ctype, PTX type, register constraint. */
-#define WH_CUDA_LOAD_(w, ptx, c)                                                                 \
-    WH_FN uint##w##_t wh_load_u##w##_relaxed(const uint##w##_t *p) {                             \
-        uint##w##_t r;                                                                           \
-        asm volatile("ld.relaxed.gpu.global." ptx " %0, [%1];"                                   \
-                     : "=" c(r)                                                                  \
-                     : "l"(wh_cuda_global_(p)));                                                 \
-        return r;                                                                                \
-    }                                                                                            \
-    WH_FN uint##w##_t wh_load_u##w##_acquire(const uint##w##_t *p) {                             \
-        uint##w##_t r;                                                                           \
-        asm volatile("ld.acquire.gpu.global." ptx " %0, [%1];"                                   \
-                     : "=" c(r)                                                                  \
-                     : "l"(wh_cuda_global_(p))                                                   \
-                     : "memory");                                                                \
-        return r;                                                                                \
-    }                                                                                            \
-    WH_FN void wh_store_u##w##_relaxed(uint##w##_t *p, uint##w##_t v) {                          \
-        asm volatile("st.relaxed.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), c(v)); \
-    }                                                                                            \
-    WH_FN void wh_store_u##w##_release(uint##w##_t *p, uint##w##_t v) {                          \
-        asm volatile("st.release.gpu.global." ptx " [%0], %1;" ::"l"(wh_cuda_global_(p)), c(v)   \
-                     : "memory");                                                                \
+#define WH_CUDA_LOAD_(w, ptx, c)                                              \
+    WH_FN uint##w##_t wh_load_u##w##_relaxed(const uint##w##_t *p) {          \
+        uint##w##_t r;                                                        \
+        asm volatile("ld.relaxed." WH_CUDA_SCOPE_ ".global." ptx " %0, [%1];" \
+                     : "=" c(r)                                               \
+                     : "l"(wh_cuda_global_(p)));                              \
+        return r;                                                             \
+    }                                                                         \
+    WH_FN uint##w##_t wh_load_u##w##_acquire(const uint##w##_t *p) {          \
+        uint##w##_t r;                                                        \
+        asm volatile("ld.acquire." WH_CUDA_SCOPE_ ".global." ptx " %0, [%1];" \
+                     : "=" c(r)                                               \
+                     : "l"(wh_cuda_global_(p))                                \
+                     : "memory");                                             \
+        return r;                                                             \
+    }                                                                         \
+    WH_FN void wh_store_u##w##_relaxed(uint##w##_t *p, uint##w##_t v) {       \
+        asm volatile("st.relaxed." WH_CUDA_SCOPE_ ".global." ptx              \
+                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),                  \
+                     c(v));                                                   \
+    }                                                                         \
+    WH_FN void wh_store_u##w##_release(uint##w##_t *p, uint##w##_t v) {       \
+        asm volatile("st.release." WH_CUDA_SCOPE_ ".global." ptx              \
+                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),                  \
+                     c(v)                                                     \
+                     : "memory");                                             \
     }
 
 /* Relaxed operations take no "memory" clobber, ordered ones do: __VA_ARGS__. */
-#define WH_CUDA_RMW1_(name, op, w, ptx, c, order, ...)                            \
-    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
-        uint##w##_t r;                                                            \
-        asm volatile("atom." #order ".gpu.global." op "." ptx " %0, [%1], %2;"    \
-                     : "=" c(r)                                                   \
-                     : "l"(wh_cuda_global_(p)), c(v) __VA_ARGS__);                \
-        return r;                                                                 \
+#define WH_CUDA_RMW1_(name, op, w, ptx, c, order, ...)                                        \
+    WH_FN uint##w##_t wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {             \
+        uint##w##_t r;                                                                        \
+        asm volatile("atom." #order "." WH_CUDA_SCOPE_ ".global." op "." ptx " %0, [%1], %2;" \
+                     : "=" c(r)                                                               \
+                     : "l"(wh_cuda_global_(p)), c(v) __VA_ARGS__);                            \
+        return r;                                                                             \
     }
 #define WH_CUDA_RMW_(name, op, w, ptx, c)                   \
     WH_CUDA_RMW1_(name, op, w, ptx, c, relaxed, )           \
@@ -713,21 +732,21 @@ WH_FN size_t wh_cuda_global_(const void *p) {
         return wh_fetch_add_u##w##_##order(p, (uint##w##_t)0 - v);                 \
     }
 
-#define WH_CUDA_CAS1_(w, c, order, ...)                                               \
-    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,     \
-                                            uint##w##_t desired) {                    \
-        uint##w##_t r;                                                                \
-        asm volatile("atom." #order ".gpu.global.cas.b" #w " %0, [%1], %2, %3;"       \
-                     : "=" c(r)                                                       \
-                     : "l"(wh_cuda_global_(p)), c(expected), c(desired) __VA_ARGS__); \
-        return r;                                                                     \
+#define WH_CUDA_CAS1_(w, c, order, ...)                                                        \
+    WH_FN uint##w##_t wh_cas_u##w##_##order(uint##w##_t *p, uint##w##_t expected,              \
+                                            uint##w##_t desired) {                             \
+        uint##w##_t r;                                                                         \
+        asm volatile("atom." #order "." WH_CUDA_SCOPE_ ".global.cas.b" #w " %0, [%1], %2, %3;" \
+                     : "=" c(r)                                                                \
+                     : "l"(wh_cuda_global_(p)), c(expected), c(desired) __VA_ARGS__);          \
+        return r;                                                                              \
     }
 
-#define WH_CUDA_RED1_(name, op, w, ptx, c, order, ...)                     \
-    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
-        asm volatile("red." #order ".gpu.global." op "." ptx               \
-                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),               \
-                     c(v) __VA_ARGS__);                                    \
+#define WH_CUDA_RED1_(name, op, w, ptx, c, order, ...)                      \
+    WH_FN void wh_##name##_u##w##_##order(uint##w##_t *p, uint##w##_t v) {  \
+        asm volatile("red." #order "." WH_CUDA_SCOPE_ ".global." op "." ptx \
+                     " [%0], %1;" ::"l"(wh_cuda_global_(p)),                \
+                     c(v) __VA_ARGS__);                                     \
     }
 #define WH_CUDA_RED_(name, op, w, ptx, c)         \
     WH_CUDA_RED1_(name, op, w, ptx, c, relaxed, ) \
@@ -767,7 +786,7 @@ WH_CUDA_WIDTH_(64, "l")
 #undef WH_CUDA_LOAD_
 
 WH_FN void wh_fence(void) {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    asm volatile("fence.acq_rel." WH_CUDA_SCOPE_ ";" ::: "memory");
 }
 
 WH_FN uint64_t wh_load_u64_system(const uint64_t *p) {

@@ -6,6 +6,10 @@
  * a __atomic builtin in the caller's code, so that ThreadSanitizer sees exactly
  * the orders that the device code asks for.
  *
+ * P1  an access that releases, and one on another device that acquires, order each other only if
+ *     both are of the system's scope, which they are with WH_PEERS. Option weak knows of scopes;
+ *     ThreadSanitizer takes all for the system's.
+ *
  * Outside a kernel the caller counts as the only lane of a one-thread grid: device
  * functions may be called from host code.
  */
@@ -34,6 +38,9 @@
 #define WH_ANY_SIDE
 #define WH_FN_HOST static inline
 #define WH_TARGETED(name) WH_CAT(name, _sim)
+#ifndef WH_PEERS
+#define WH_PEERS 1 /* costs nothing here */
+#endif
 #define WH_TARGET_IS_SIM 1
 #define WH_TARGET_NAME "sim"
 #ifdef __cplusplus
@@ -133,7 +140,9 @@ typedef enum whi_sim_op {
 
 void whi_sim_atomic_point(void);
 /* Option weak (src/sim/weak.c). Of a load: the value to return in place of the newest. The others
- * are told before a store, and after anything else; old: the value that was there. */
+ * are told before a store, and after anything else; old: the value that was there. order: one of
+ * the __ATOMIC_ constants, with WHI_SIM_SYSTEM if the scope is the system's. */
+#define WHI_SIM_SYSTEM 0x100
 uint64_t whi_sim_weak_load(const void *p, uint32_t bytes, uint64_t newest, int order);
 void whi_sim_weak_store(const void *p, uint32_t bytes, uint64_t value, int order);
 void whi_sim_weak_rmw(const void *p, uint32_t bytes, uint64_t old, int order, int stored_too);
@@ -331,27 +340,30 @@ WH_FN void *wh_shared(void) {
 #define WHI_SIM_FAIL_release __ATOMIC_RELAXED
 #define WHI_SIM_FAIL_acq_rel __ATOMIC_ACQUIRE
 
-#define WHI_SIM_TELL_(w, old, order, stored_too)                            \
-    if (whi_sim_self->weak != 0) {                                          \
-        whi_sim_weak_rmw(p, w / 8, old, WHI_SIM_ORDER_##order, stored_too); \
+/* The order as the weak memory is told of it: with the scope. */
+#define WHI_SIM_TOLD_(order) (WHI_SIM_ORDER_##order | WHI_SIM_SCOPE_)
+#define WHI_SIM_SCOPE_ WH_PLANT(simt_p1_scope, WH_PEERS ? WHI_SIM_SYSTEM : 0, 0) /* P1 */
+#define WHI_SIM_TELL_(w, old, order, stored_too)                           \
+    if (whi_sim_self->weak != 0) {                                         \
+        whi_sim_weak_rmw(p, w / 8, old, WHI_SIM_TOLD_(order), stored_too); \
     }
 /* A use of an operand after its operation. gcc 12 may give one register to the result of a
  * __atomic_fetch_or, _and or _xor and to an operand with no later use. Then it loads the old value
  * over the operand, and the operation stores what it has loaded. */
 #define WHI_SIM_KEEP_(v) __asm__ volatile("" : : "g"(v))
-#define WHI_SIM_LOAD_(w, order)                                                          \
-    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) {                     \
-        whi_sim_atomic_point();                                                          \
-        const uint##w##_t v = __atomic_load_n(p, WHI_SIM_ORDER_##order);                 \
-        return whi_sim_self->weak == 0                                                   \
-                   ? v                                                                   \
-                   : (uint##w##_t)whi_sim_weak_load(p, w / 8, v, WHI_SIM_ORDER_##order); \
+#define WHI_SIM_LOAD_(w, order)                                                         \
+    WH_FN uint##w##_t wh_load_u##w##_##order(const uint##w##_t *p) {                    \
+        whi_sim_atomic_point();                                                         \
+        const uint##w##_t v = __atomic_load_n(p, WHI_SIM_ORDER_##order);                \
+        return whi_sim_self->weak == 0                                                  \
+                   ? v                                                                  \
+                   : (uint##w##_t)whi_sim_weak_load(p, w / 8, v, WHI_SIM_TOLD_(order)); \
     }
 #define WHI_SIM_STORE_(w, order)                                        \
     WH_FN void wh_store_u##w##_##order(uint##w##_t *p, uint##w##_t v) { \
         whi_sim_atomic_point();                                         \
         if (whi_sim_self->weak != 0) {                                  \
-            whi_sim_weak_store(p, w / 8, v, WHI_SIM_ORDER_##order);     \
+            whi_sim_weak_store(p, w / 8, v, WHI_SIM_TOLD_(order));      \
         }                                                               \
         __atomic_store_n(p, v, WHI_SIM_ORDER_##order);                  \
     }
@@ -436,6 +448,8 @@ WH_FN void wh_fence(void) {
 #undef WHI_SIM_STORE_
 #undef WHI_SIM_LOAD_
 #undef WHI_SIM_TELL_
+#undef WHI_SIM_TOLD_
+#undef WHI_SIM_SCOPE_
 
 /* Of a block's own memory, which the weak memory knows nothing of. */
 #define WHI_SIM_SHARED1_(name, builtin, w)                                     \
