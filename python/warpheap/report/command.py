@@ -37,7 +37,7 @@ class Source:
 
     def __init__(self, path, run):
         self.path, self.header, self.rows, self.left_out = str(path), *run
-        self.stem = pathlib.Path(path).stem
+        self.stem = pathlib.Path(path).name.split(".jsonl")[0]
         self.device = str(self.header.get("device", "unknown device"))
         for row in (*self.rows, *self.left_out):
             row.source, row.line = self, row["alloc"]
@@ -79,10 +79,11 @@ def printable(text):
 
 
 def listed(paths):
-    """Files as they are, and of folders all files *.jsonl below."""
+    """Files as they are, and of folders all files *.jsonl below, also compressed ones."""
     for path in map(pathlib.Path, paths):
         if path.is_dir():
-            found = sorted(path.rglob("*.jsonl"))
+            ends = ("", *files.COMPRESSED)
+            found = sorted(f for end in ends for f in path.rglob("*.jsonl" + end))
             yield from found or [path / "*.jsonl"]
         else:
             yield path
@@ -226,8 +227,9 @@ class Parser(argparse.ArgumentParser):
 def parse(words):
     parser = Parser(prog="warpheap report", description="Makes a page to read of files that "
                     "`warpheap bench --json` has written: a summary in words, figures, tables. A "
-                    "folder stands for all files *.jsonl below it. A file that is not one of "
-                    "results is named on a line of standard error, and skipped.",
+                    "folder stands for all files *.jsonl below it, and *.jsonl.xz or .gz. A file "
+                    "that is not one of results is named on a line of standard error, and "
+                    "skipped.",
                     epilog="Exit status: 0, or 2 if nothing usable remains or something else is "
                     "wrong. docs/REPORT.md has more.")
     parser.add_argument("results", nargs="*", metavar="RESULTS", help="files, or folders of them")

@@ -1,9 +1,12 @@
 """rows.py: files of results. A line is a JSON object: the first is the header of the run, each
 after it is one row. results/README.md describes the form.
 """
+import gzip
 import json
+import lzma
 import pathlib
 import sys
+import zlib
 from typing import NamedTuple
 
 TEXTS = ("alloc", "case", "op", "phase", "form", "build", "name", "what", "input")
@@ -12,6 +15,7 @@ NUMBERS = ("us", "us_min", "us_max", "us_null", "null_us", "ratio_null", "size",
            "threads", "ops", "reps", "failed", "bad", "block", "fill", "free_share", "registers",
            "local_bytes", "max_threads", "reserved_bytes", "compile_cpu_seconds", "instructions",
            "utilization", "range_ratio", "ratio_alone", "ratio_plain", "waste_mean")
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}  # by the end of the name
 
 
 class Unreadable(Exception):
@@ -82,10 +86,19 @@ def parse(text, needed=(), check=check_row):
     return run
 
 
+def bytes_of(path):
+    """What is in a file, which may be compressed."""
+    opener = COMPRESSED.get(pathlib.Path(path).suffix, open)
+    with opener(path, "rb") as f:
+        return f.read()
+
+
 def read(path, needed=(), check=check_row):
     """As parse. Each row then tells of its file, too."""
     try:
-        run = parse(pathlib.Path(path).read_text(encoding="utf-8"), needed, check)
+        run = parse(bytes_of(path).decode("utf-8"), needed, check)
+    except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError):
+        raise Unreadable("its compression is broken") from None
     except OSError as e:
         raise Unreadable(e.strerror or "cannot be read") from None
     except UnicodeDecodeError:

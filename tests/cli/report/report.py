@@ -8,10 +8,12 @@ The two are the machine's, or pip installs them into the folder; without them al
 """
 import contextlib
 import csv
+import gzip
 import html
 import importlib.util
 import io
 import json
+import lzma
 import os
 import re
 import shutil
@@ -204,6 +206,22 @@ def test_page():
     check(status == 2 and "is one of the results" in err, "a page over its results")
 
 
+def test_compressed():
+    """The same page, of compressed files, also below a folder."""
+    put("plain.jsonl", small())
+    Path("packed").mkdir()
+    Path("packed/plain.jsonl.xz").write_bytes(lzma.compress(Path("plain.jsonl").read_bytes()))
+    Path("packed/again.jsonl.gz").write_bytes(gzip.compress(Path("plain.jsonl").read_bytes()))
+    check(made("plain.jsonl", "--csv", "of_plain")[0] == 0, "plain")
+    check(made("packed/plain.jsonl.xz", "--csv", "of_xz")[0] == 0, "xz")
+    rows = Path("of_xz/single.csv").read_text().replace("packed/plain.jsonl.xz", "plain.jsonl")
+    check(rows == Path("of_plain/single.csv").read_text(), "the rows of a compressed file")
+    check(made("packed", "-o", "packed.html")[0] == 0, "a folder of compressed files")
+    text = html.unescape(Path("packed.html").read_text())
+    for what in ("plain.jsonl.xz", "again.jsonl.gz"):
+        check(what in text, f"the page does not name {what}")
+
+
 def test_bad():
     good = json.dumps({"device": "d", "commit": "c"}) + "\n"
     one = json.dumps(row("x", "malloc", 16, 5)) + "\n"
@@ -236,6 +254,12 @@ def test_bad():
     text = html.unescape(Path("some.html").read_text())
     for what in ("bad2.jsonl: line 3 is no JSON object", "bytes.jsonl: is no text", "gone.jsonl"):
         check(what in text, f"the page does not name {what}")
+    Path("cut.jsonl.xz").write_bytes(lzma.compress(b"{}\n" * 99)[:-9])
+    Path("false.jsonl.gz").write_bytes(b"{}\n")
+    for path in ("cut.jsonl.xz", "false.jsonl.gz"):
+        status, err = made(path, "-o", "bad.html")
+        check(status == 2 and f"{path}: its compression is broken; skipped" in err,
+              f"{path}: {err}")
     for args, what in (([], "it wants files"), (["a.jsonl", "--frob"], "unrecognized"),
                        (["a.jsonl", "--case", "toast"], "the files have: single, utilization"),
                        (["a.jsonl", "-o", "no/such.html"], "no/such.html: cannot be written"),
@@ -374,7 +398,8 @@ def main():
                 return 77
             test_browser(browser)
         else:
-            for test in (test_words, test_places, test_page, test_bad, test_compare, test_missing):
+            for test in (test_words, test_places, test_page, test_compressed, test_bad,
+                         test_compare, test_missing):
                 test()
         os.chdir("/")
     return failures != 0
