@@ -102,7 +102,7 @@ nightly:
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 nightly-%:
-	$(CONFIGURE) $*
+	$(CONFIGURE) $* -DWARPHEAP_ALIKE=ON
 	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
 	    cmake --build --preset $* --parallel $(JOBS) --target nightly
 

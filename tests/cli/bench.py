@@ -1,6 +1,7 @@
 """The program `warpheap` from outside: good runs, results, determinism, bad requests.
 
-Usage: bench.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
+Usage: bench.py PROGRAM SOURCE_FOLDER [brief]. Exit status 0 if everything held. brief: most cases
+run with an allocator of each kind instead of all, and each is repeated under one policy.
 """
 import gzip
 import itertools
@@ -16,6 +17,11 @@ sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[2]), "tools"))
 import rows as files  # noqa: E402 (of tools/)
 
 PROGRAM = os.path.abspath(sys.argv[1])
+BRIEF = sys.argv[3:] == ["brief"]
+# An allocator for each thing that differs for the driver: those that free or not, reserve
+# addresses, walk, have pages, may overlap.
+KINDS_OF_ALLOCATORS = ["tessera", "null", "floor", "floor-plain", "bump", "gallatin", "ouro-s-p",
+                       "rw", "page-queue", "rw-malloc", "cmalloc", "cfmmalloc"]
 with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as LIST:
     CASES = re.findall(r'X\("([\w-]+)",', LIST.read())
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
@@ -141,7 +147,8 @@ def test_check(folder):
 def test_results(folder):
     text, data, r = results(folder, "all.jsonl", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
-                            ",".join(c for c in CASES if c not in OWN_TESTS))
+                            ",".join(c for c in CASES if c not in OWN_TESTS),
+                            *(["--alloc", ",".join(KINDS_OF_ALLOCATORS)] if BRIEF else []))
     for key, kind in HEADER.items():
         check(isinstance(data.header.get(key), kind), f"header: {key}")
     check(data.header["seed"] == 7, "header: seed")
@@ -791,7 +798,10 @@ def test_determinism(folder):
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     aged = ["--case", ",".join(AGED_CASES), "--alloc", "default", "--rounds", "3"]
     trees = ["--case", ",".join(KDTREE_CASES), "--alloc", "default", "--threads", "32"]
-    for policy, what in itertools.product(("round-robin", "random"), (args, state, aged, trees)):
+    runs = itertools.product(("round-robin", "random"), (args, state, aged, trees))
+    if BRIEF:
+        runs = (("random", args), ("round-robin", state), ("random", aged), ("round-robin", trees))
+    for policy, what in runs:
         texts = [results(folder, f"{policy}{i}.jsonl", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]
