@@ -102,16 +102,16 @@ nightly:
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 nightly-%:
-	$(CONFIGURE) $* -DWARPHEAP_ALIKE=ON
+	$(CONFIGURE) $* -DWARPHEAP_NIGHTLY=ON
 	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
 	    cmake --build --preset $* --parallel $(JOBS) --target nightly
 
-# The benchmark and its kernels of every allocator: a third of what there is to compile.
+# The benchmark and its kernels of every allocator, a third of what there is to compile; examples.
 programs: $(SANITIZERS:%=programs-%)
 programs-%:
-	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON
+	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON -DWARPHEAP_NIGHTLY=ON
 	cmake --build build-$* --parallel $(JOBS)
-	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench)[.]'
+	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench|example)[.]'
 
 # The folder build/explore remembers which seeds were tried.
 explore:

@@ -72,7 +72,7 @@ endif()
 # those that parts beside the library are compiled for, graphs and operators (CAPS, below): in
 # checked builds one of a kind, as these parts take most of the time, and allocators have tests of
 # their own. WH_TESTED_LIST_FOR: of those that conform and stress are compiled for (TESTED, below):
-# in checked builds without WARPHEAP_ALIKE not floors, nor allocators most of whose code another one
+# in checked builds without WARPHEAP_NIGHTLY not floors, nor allocators most of whose code another one
 # has, too.
 set(wh_alike null floor floor_plain bump_plain ouro_s_c ouro_va_p ouro_vl_p rw crw awmalloc cmalloc
   cfmalloc cmmalloc)
@@ -100,7 +100,7 @@ foreach(ident IN LISTS WH_KNOWN)
       list(APPEND WH_PARTS_ALLOCATORS "${ident}")
       string(APPEND lines_parts " \\\n    X(what, ${entry}")
     endif()
-    if(NOT wh_checked OR WARPHEAP_ALIKE OR NOT ident IN_LIST wh_alike)
+    if(NOT wh_checked OR WARPHEAP_NIGHTLY OR NOT ident IN_LIST wh_alike)
       list(APPEND WH_TESTED_ALLOCATORS "${ident}")
       string(APPEND lines_tested " \\\n    X(what, ${entry}")
     endif()

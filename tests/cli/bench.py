@@ -21,7 +21,7 @@ BRIEF = sys.argv[3:] == ["brief"]
 # An allocator for each thing that differs for the driver: those that free or not, reserve
 # addresses, walk, have pages, may overlap.
 KINDS_OF_ALLOCATORS = ["tessera", "null", "floor", "floor-plain", "bump", "gallatin", "ouro-s-p",
-                       "rw", "page-queue", "rw-malloc", "cmalloc", "cfmmalloc"]
+                       "rw", "corw", "page-queue", "rw-malloc", "cmalloc", "cfmmalloc"]
 with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as LIST:
     CASES = re.findall(r'X\("([\w-]+)",', LIST.read())
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them

@@ -83,5 +83,7 @@ if [ $failed -eq 0 ]; then
         echo "FAIL two units that include everything"
     fi
 fi
-[ $failed -eq 0 ] && echo "$(wc -w <<<"$headers") headers compile alone and together ($kind)"
+how="alone and together"
+[ -n "$brief" ] && how=together
+[ $failed -eq 0 ] && echo "$(wc -w <<<"$headers") headers compile $how ($kind)"
 exit $((failed != 0))
