@@ -12,7 +12,8 @@
 #   make sanitizers   hostile and tsan, as CI does
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
 #                     ones each day, as released, a twentieth of them hostile, a fortieth under
-#                     asan and tsan each; and, where there is nvcc, make cuda: hours
+#                     asan and tsan each; what make test leaves out, or does in brief; and, where
+#                     there is nvcc, make cuda: hours
 #   make explore      tests over more and more seeds and policies for EXPLORE_SECONDS=600, other
 #                     ones in each run; a failing schedule is made short (tools/explore.py)
 #   make fuzz         libFuzzer's targets of tests/fuzz, FUZZ_SECONDS=20 each; what fails is kept in
