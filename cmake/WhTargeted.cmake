@@ -72,8 +72,8 @@ endif()
 # those that parts beside the library are compiled for, graphs and operators (CAPS, below): in
 # checked builds one of a kind, as these parts take most of the time, and allocators have tests of
 # their own. WH_TESTED_LIST_FOR: of those that conform and stress are compiled for (TESTED, below):
-# in checked builds without WARPHEAP_NIGHTLY not floors, nor allocators most of whose code another one
-# has, too.
+# in checked builds without WARPHEAP_NIGHTLY neither floors nor allocators most of whose code
+# another one has, too.
 set(wh_alike null floor floor_plain bump_plain ouro_s_c ouro_va_p ouro_vl_p rw crw awmalloc cmalloc
   cfmalloc cmmalloc)
 set(wh_checked ON)
@@ -196,7 +196,7 @@ function(wh_targeted_objects variable)
         # Tests spend their time in the simulated device's core; those that spend much of it in
         # kernels, too, and the library's own kernels, have -O1.
         set(level -Og)
-        if(variable MATCHES "^(wh_library_objects|(conform|stress|fault)_kernels)$")
+        if(variable MATCHES "^(wh_library_objects|(conform|stress|fault.*)_kernels)$")
           set(level -O1)
         endif()
         target_compile_options(${variable}_${ident}_sim PRIVATE $<$<CONFIG:Release>:${level}>)
