@@ -12,7 +12,8 @@
 #   make sanitizers   hostile and tsan, as CI does
 #   make nightly      conform, stress, fault and streams over NIGHTLY_SEEDS=2000 seeds, other
 #                     ones each day, as released, a twentieth of them hostile, a fortieth under
-#                     asan and tsan each; and, where there is nvcc, make cuda: hours
+#                     asan and tsan each; what make test leaves out, or does in brief; and, where
+#                     there is nvcc, make cuda: hours
 #   make explore      tests over more and more seeds and policies for EXPLORE_SECONDS=600, other
 #                     ones in each run; a failing schedule is made short (tools/explore.py)
 #   make fuzz         libFuzzer's targets of tests/fuzz, FUZZ_SECONDS=20 each; what fails is kept in
@@ -20,7 +21,7 @@
 #   make mutants      breaks the library in the ways of tests/mutants/list.toml, one at a time, and
 #                     says which tests notice: an hour or more; goes on where it was ended
 #   make cuda-kinds   compiles device code for sm_90 (needs nvcc, no GPU): the library's and
-#                     the stress test's of an allocator of each kind, everything of gallatin.
+#                     the stress test's of an allocator of each kind, most of gallatin.
 #                     Looks for what the compiler got wrong there
 #                     (tools/sass_votes.py; with pip's disassembler)
 #   make cuda         everything of an allocator of each kind, and the whole program for sm_90;
@@ -45,8 +46,9 @@ SANITIZERS := hostile tsan
 NVCC := $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 # Allocators of each kind; of these the library and the stress test is compiled.
 KINDS := tessera gallatin ouro_vl_c corw rwmalloc cfmmalloc halloc kma
+KIND_NAMES := tessera;gallatin;ouro-vl-c;corw;rw-malloc;cfmmalloc;halloc;kma
 # Other parts: of gallatin, which takes seconds; of tessera they take minutes, in `make cuda`.
-OTHER_PARTS := wh_bench_kernels wh_workload_kernels wh_bench_plain conform_kernels
+OTHER_PARTS := wh_bench_kernels wh_workload_kernels conform_kernels
 # Ninja where there is one; the shell looks, after set-up may have installed it.
 CONFIGURE = @command -v ninja >/dev/null && export CMAKE_GENERATOR="$${CMAKE_GENERATOR:-Ninja}"; \
     cmake --preset
@@ -102,16 +104,16 @@ nightly:
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 nightly-%:
-	$(CONFIGURE) $*
+	$(CONFIGURE) $* -DWARPHEAP_NIGHTLY=ON
 	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
 	    cmake --build --preset $* --parallel $(JOBS) --target nightly
 
-# The benchmark and its kernels of every allocator: a third of what there is to compile.
+# The benchmark and its kernels of every allocator, a third of what there is to compile; examples.
 programs: $(SANITIZERS:%=programs-%)
 programs-%:
-	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON
+	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON -DWARPHEAP_NIGHTLY=ON
 	cmake --build build-$* --parallel $(JOBS)
-	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench)[.]'
+	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench|example)[.]'
 
 # The folder build/explore remembers which seeds were tried.
 explore:
@@ -132,7 +134,7 @@ mutants:
 
 cuda-kinds:
 	@scripts/setup test
-	$(CONFIGURE) cuda
+	$(CONFIGURE) cuda -DWARPHEAP_ALLOCATORS="$(KIND_NAMES)"
 	cmake --build build-cuda --parallel $(JOBS) --target \
 	    atomics_probe floor_probe lanes_probe wh_cuda_objects warpheap_fatbins gpu_linked \
 	    $(foreach part,wh_library_objects stress_kernels,$(KINDS:%=$(part)_%_cuda)) \
@@ -144,6 +146,7 @@ cuda-kinds:
 	    $$(find build-cuda/tests -path '*stress_kernels_*_cuda.dir/*' -name '*.o') || [ $$? -eq 77 ]
 
 cuda: cuda-kinds
+	$(CONFIGURE) cuda -DWARPHEAP_ALLOCATORS=all
 	cmake --build build-cuda --parallel $(JOBS) --target warpheap_cli \
 	    $(KINDS:%=conform_kernels_%_cuda)
 	$(CONFIGURE) cuda75

@@ -71,13 +71,23 @@ endif()
 # WH_BUILT_LIST_FOR(X, what), in which X has one more argument, the first. WH_PARTS_LIST_FOR: of
 # those that parts beside the library are compiled for, graphs and operators (CAPS, below): in
 # checked builds one of a kind, as these parts take most of the time, and allocators have tests of
-# their own.
+# their own. WH_TESTED_LIST_FOR: of those that conform and stress are compiled for (TESTED, below):
+# in checked builds without WARPHEAP_NIGHTLY neither floors nor allocators most of whose code
+# another one has, too.
+set(wh_alike null floor floor_plain bump_plain ouro_s_c ouro_va_p ouro_vl_p rw crw awmalloc cmalloc
+  cfmalloc cmmalloc)
+set(wh_checked ON)
+if(WARPHEAP_SANITIZER STREQUAL "none" AND NOT WARPHEAP_HOSTILE)
+  set(wh_checked OFF)
+endif()
 set(WH_ALLOCATORS "")
 set(WH_ALLOCATOR_NAMES "")
 set(lines "")
 set(lines_for "")
 set(lines_parts "")
 set(WH_PARTS_ALLOCATORS "")
+set(lines_tested "")
+set(WH_TESTED_ALLOCATORS "")
 foreach(ident IN LISTS WH_KNOWN)
   if(WH_NAME_${ident} IN_LIST chosen)
     list(APPEND WH_ALLOCATORS "${ident}")
@@ -86,10 +96,13 @@ foreach(ident IN LISTS WH_KNOWN)
     set(entry "${CMAKE_MATCH_1}")
     string(APPEND lines " \\\n    X(${entry}")
     string(APPEND lines_for " \\\n    X(what, ${entry}")
-    if(ident MATCHES "^(tessera|gallatin|ouro_s_p|ouro_vl_c|cfmmalloc)$" OR
-       (WARPHEAP_SANITIZER STREQUAL "none" AND NOT WARPHEAP_HOSTILE))
+    if(NOT wh_checked OR ident MATCHES "^(tessera|gallatin|ouro_s_p|ouro_vl_c|cfmmalloc)$")
       list(APPEND WH_PARTS_ALLOCATORS "${ident}")
       string(APPEND lines_parts " \\\n    X(what, ${entry}")
+    endif()
+    if(NOT wh_checked OR WARPHEAP_NIGHTLY OR NOT ident IN_LIST wh_alike)
+      list(APPEND WH_TESTED_ALLOCATORS "${ident}")
+      string(APPEND lines_tested " \\\n    X(what, ${entry}")
     endif()
   endif()
 endforeach()
@@ -104,6 +117,7 @@ file(CONFIGURE OUTPUT "${WH_BUILT_FOLDER}/built_list.h" @ONLY CONTENT
 #define WH_BUILT_LIST(X)@lines@
 #define WH_BUILT_LIST_FOR(X, what)@lines_for@
 #define WH_PARTS_LIST_FOR(X, what)@lines_parts@
+#define WH_TESTED_LIST_FOR(X, what)@lines_tested@
 
 #endif
 ")
@@ -132,16 +146,20 @@ function(wh_cuda_wrapper out source)
   set(${out} "${wrapper}" PARENT_SCOPE)
 endfunction()
 
-# wh_targeted_objects(<variable> [SIM_ONLY] [ONCE] [SOURCES] <sources...> [DEFINITIONS ...]
-#                     [CAPS ...])
+# wh_targeted_objects(<variable> [SIM_ONLY] [ONCE] [TESTED] [SOURCES] <sources...>
+#                     [DEFINITIONS ...] [CAPS ...])
 # Sets <variable> to the object files ($<TARGET_OBJECTS:...>) of all sources, for
-# all (allocator, target) pairs; with CAPS, of those allocators that have WH_CAP_<each>; with ONCE,
-# once for each target, for kernels that use no heap.
+# all (allocator, target) pairs; with CAPS, of those allocators that have WH_CAP_<each>; with
+# TESTED, of those that conform and stress test; with ONCE, once for each target, for kernels that
+# use no heap.
 function(wh_targeted_objects variable)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SIM_ONLY;ONCE" "" "SOURCES;DEFINITIONS;CAPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SIM_ONLY;ONCE;TESTED" "" "SOURCES;DEFINITIONS;CAPS")
   set(idents ${WH_ALLOCATORS})
   if(arg_CAPS)
     set(idents ${WH_PARTS_ALLOCATORS})
+  endif()
+  if(arg_TESTED)
+    set(idents ${WH_TESTED_ALLOCATORS})
   endif()
   if(arg_ONCE)
     set(idents once)
@@ -174,9 +192,14 @@ function(wh_targeted_objects variable)
       set(targets "")
       if(WH_ON_SIM_${ident})
         wh_objects(${variable}_${ident}_sim ${sources})
-        # There are hundreds: -O3 takes twice as long to compile, and the tests, which spend their
-        # time in the simulated device's core, are hardly faster for it.
-        target_compile_options(${variable}_${ident}_sim PRIVATE $<$<CONFIG:Release>:-O1>)
+        # There are hundreds: -Og takes a third of the time of -O3 to compile, and -O1 two thirds.
+        # Tests spend their time in the simulated device's core; those that spend much of it in
+        # kernels, too, and the library's own kernels, have -O1.
+        set(level -Og)
+        if(variable MATCHES "^(wh_library_objects|(conform|stress|fault.*)_kernels)$")
+          set(level -O1)
+        endif()
+        target_compile_options(${variable}_${ident}_sim PRIVATE $<$<CONFIG:Release>:${level}>)
         list(APPEND targets ${variable}_${ident}_sim)
       endif()
       if(wrappers)

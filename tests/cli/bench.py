@@ -1,6 +1,7 @@
 """The program `warpheap` from outside: good runs, results, determinism, bad requests.
 
-Usage: bench.py PROGRAM SOURCE_FOLDER. Exit status 0 if everything held.
+Usage: bench.py PROGRAM SOURCE_FOLDER [brief]. Exit status 0 if everything held. brief: most cases
+run with an allocator of each kind instead of all, and each is repeated under one policy.
 """
 import gzip
 import itertools
@@ -16,6 +17,11 @@ sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[2]), "tools"))
 import rows as files  # noqa: E402 (of tools/)
 
 PROGRAM = os.path.abspath(sys.argv[1])
+BRIEF = sys.argv[3:] == ["brief"]
+# An allocator for each thing that differs for the driver: those that free or not, reserve
+# addresses, walk, have pages, may overlap.
+KINDS_OF_ALLOCATORS = ["tessera", "null", "floor", "floor-plain", "bump", "gallatin", "ouro-s-p",
+                       "rw", "corw", "page-queue", "rw-malloc", "cmalloc", "cfmmalloc"]
 with open(os.path.join(sys.argv[2], "bench/cases/list.h"), encoding="utf-8") as LIST:
     CASES = re.findall(r'X\("([\w-]+)",', LIST.read())
 STATE_CASES = ["full", "pressure", "drift", "streams", "waste"] # test_state_cases runs them
@@ -51,6 +57,10 @@ def run(*args, folder=None, environment=None):
 
 def bench(*args):
     return run("bench", "--device", "sim", *args)
+
+
+def of_each_kind():
+    return ["--alloc", ",".join(KINDS_OF_ALLOCATORS)] if BRIEF else []
 
 
 def results(folder, name, *args):
@@ -141,7 +151,8 @@ def test_check(folder):
 def test_results(folder):
     text, data, r = results(folder, "all.jsonl", "--sizes", "256,1K", "--threads", "200",
                             "--reps", "2", "--seed", "7", "--heap", "8M", "--case",
-                            ",".join(c for c in CASES if c not in OWN_TESTS))
+                            ",".join(c for c in CASES if c not in OWN_TESTS),
+                            *of_each_kind())
     for key, kind in HEADER.items():
         check(isinstance(data.header.get(key), kind), f"header: {key}")
     check(data.header["seed"] == 7, "header: seed")
@@ -284,11 +295,12 @@ def test_limit(folder):
 def test_state_cases(folder):
     """The cases that look at what a heap becomes."""
     heap = 4 << 20
-    # One of the lists: they drift slowly.
+    # One of the lists: they drift slowly, half of the time that all take.
+    lists = set() if BRIEF else {"cfmmalloc"}
     _, data, r = results(folder, "state.jsonl", "--case", ",".join(STATE_CASES), "--sizes",
                          "256,1K", "--threads", "200", "--reps", "2", "--heap", str(heap),
-                         "--alloc", "null,floor,bump,gallatin,tessera,rw,page-queue,rw-malloc,"
-                         "cfmmalloc")
+                         "--alloc", ",".join(["null,floor,bump,gallatin,tessera,rw,page-queue",
+                                              "rw-malloc", *lists]))
     rows = data.rows
     check_rows(rows, r)
     allocs = {c: {row["alloc"] for row in rows if row["case"] == c} for c in STATE_CASES}
@@ -311,7 +323,7 @@ def test_state_cases(folder):
             check(0 < row["threads"] <= min(200, (row["live_of"] - row["live"]) / 2),
                   f"full: what is free fits the threads: {row}")
 
-    check({"gallatin", "tessera", "rw-malloc", "cfmmalloc", "rw"} <= allocs["pressure"],
+    check({"gallatin", "tessera", "rw-malloc", "rw"} | lists <= allocs["pressure"],
           "pressure: who runs")
     for name in allocs["pressure"]:
         mine = [row for row in rows if row["case"] == "pressure" and row["alloc"] == name]
@@ -371,13 +383,14 @@ def test_state_cases(folder):
 
 def test_aged_cases(folder):
     """Heaps that are worked in for a while, by all allocators; and the same with plain kernels."""
-    cases = ["--case", ",".join(AGED_CASES), "--rounds", "12"]
+    cases = ["--case", ",".join(AGED_CASES), "--rounds", "12", *of_each_kind()]
     _, data, r = results(folder, "aged.jsonl", *cases)
     check_rows(data.rows, r)
     def of(case, op, **want):
         return {row["alloc"]: row for row in data.rows if row["case"] == case and row["op"] == op
                 and all(row.get(k) == v for k, v in want.items())}
-    names = set(run("bench", "--list").stdout.splitlines()) - {"cuda"}
+    names = set(KINDS_OF_ALLOCATORS if BRIEF else run("bench", "--list").stdout.splitlines())
+    names -= {"cuda"}
     small = {"rw", "rw-bm", "corw", "crw", "page-queue"} # blocks up to 256 B
     no_free = {"null", "bump", "bump-plain", "awmalloc", "fdgmalloc"}
     shared = {"null", "awmalloc", "floor", "floor-plain"} # blocks overlap
@@ -791,7 +804,10 @@ def test_determinism(folder):
              "--threads", "100", "--reps", "2", "--heap", "2M"]
     aged = ["--case", ",".join(AGED_CASES), "--alloc", "default", "--rounds", "3"]
     trees = ["--case", ",".join(KDTREE_CASES), "--alloc", "default", "--threads", "32"]
-    for policy, what in itertools.product(("round-robin", "random"), (args, state, aged, trees)):
+    runs = itertools.product(("round-robin", "random"), (args, state, aged, trees))
+    if BRIEF:
+        runs = (("random", args), ("round-robin", state), ("random", aged), ("round-robin", trees))
+    for policy, what in runs:
         texts = [results(folder, f"{policy}{i}.jsonl", *what, "--seed", s, "--policy", policy)[0]
                  for i, s in enumerate(("5", "5", "6"))]
         bare = [TIMES.sub("", t) for t in texts]

@@ -15,7 +15,7 @@
 
 /* --- tables of kernels ------------------------------------------------------------------------ */
 
-WH_TABLES(conform_kernels, conform_kernels_find)
+WH_TABLES_TESTED(conform_kernels, conform_kernels_find)
 
 #define LARGE_SHAPE 8u /* not with every seed: it takes long */
 

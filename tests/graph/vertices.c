@@ -293,15 +293,25 @@ static int is_tested(const wh_allocator_info *info) {
            wh_multigraph_kernels_find(info->name, WH_TARGET_SIM) != NULL;
 }
 
+/* All seeds that are asked for, and else those of the default allocator; of others some, and other
+ * ones of each. Checked builds take long: one. */
+static uint32_t seeds_of(const wh_allocator_info *info, uint32_t i, uint32_t *first) {
+    const int all = getenv("WH_TEST_SEEDS") != NULL || strcmp(info->name, "tessera") == 0;
+    const uint32_t few = n_seeds() < 10 ? 1 : 3;
+    const int every = n_seeds() >= 10 && all;
+    *first = every ? 1 : i + 1;
+    return every ? n_seeds() : few;
+}
+
 static void mix(void **state) {
     const wh_allocator_info *info;
     uint32_t tested = 0;
     (void)state;
     for (uint32_t i = 0; (info = wh_allocator_at(i)) != NULL; i++) {
         for (uint32_t p = 0; is_tested(info) && p < WH_SIM_POLICY_COUNT; p++) {
-            /* Checked builds take long: one seed in all, another one for each allocator. */
-            const uint32_t checked = n_seeds() < 10, first = checked ? i + 1 : 1;
-            for (uint32_t seed = first; seed < first + (checked ? 1 : n_seeds()); seed++) {
+            uint32_t first = 1;
+            const uint32_t n = seeds_of(info, i, &first);
+            for (uint32_t seed = first; seed < first + n; seed++) {
                 run_mix(info, (wh_sim_policy)p, seed);
                 tested++;
             }

@@ -24,7 +24,7 @@
 
 /* --- tables of kernels ----------------------------------------------------------------- */
 
-WH_TABLES(stress_kernels, stress_kernels_find)
+WH_TABLES_TESTED(stress_kernels, stress_kernels_find)
 
 /* --- one run ------------------------------------------------------------------------------ */
 

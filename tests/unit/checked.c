@@ -4,6 +4,8 @@
  * are full, and that are read while lanes fill them; options, statistics, other calls. */
 #define WH_ALLOCATOR tessera
 
+#include <stdlib.h>
+
 #include "sim/sim_test.h"
 
 #include "warpheap/warpheap.h"
@@ -224,11 +226,16 @@ static void test_warps_stay_away(void **state) {
     }
 }
 
+/* Of what takes seconds for each: all combinations below need four. */
+static uint64_t few_seeds(void) {
+    return getenv("WH_TEST_SEEDS") != NULL ? n_seeds() : (n_seeds() + 2) / 3;
+}
+
 /* A full heap gives all blocks again that have been freed, however large the quarantine is. */
 static void test_full(void **state) {
     (void)state;
     static const uint64_t sizes[] = {1, 40, 500, 5000, 16384, 40000};
-    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+    for (uint64_t seed = 0; seed < few_seeds(); seed++) {
         for (uint32_t k = 0; k < 6; k++) {
             setup x = make_checked(seed, seed % 2 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE,
                                    seed % 3 == 0 ? 4 * MIB : 0);
@@ -254,7 +261,6 @@ static void test_full(void **state) {
             all_is_well(&x);
             drop(&x);
         }
-        seed += WH_TEST_SEEDS_DEFAULT < 10; /* slow builds */
     }
 }
 
@@ -270,7 +276,7 @@ WH_KERNEL(take_turns, fill_args, a) {
 /* As many blocks as there are lanes fit, so nobody is told NULL. */
 static void test_never_null(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 4 * n_seeds(); seed++) {
+    for (uint64_t seed = 0; seed < 4 * few_seeds(); seed++) {
         setup x = make_checked(seed, seed % 2 ? WH_SIM_WEAK_GPU : WH_SIM_WEAK_NONE,
                                seed % 3 == 0 ? 1 : 2 * MIB);
         const int full = seed % 4 == 2 || seed % 4 == 3; /* warps */

@@ -43,10 +43,11 @@
 
 /* Defines `const type *find(const char *allocator, wh_target target)`: the table of an allocator
  * by its name in list.h ("default" is none); NULL: it is not built in, or does not run there.
- * WH_BUILT_LIST_FOR, WH_PARTS_LIST_FOR: of built_list.h, which the build writes. _OF: there are
- * tables of those allocators only that have all of these capabilities (CAPS of
- * wh_targeted_objects). */
+ * WH_BUILT_LIST_FOR and so on: of built_list.h, which the build writes. _TESTED: there are tables
+ * of those allocators only that conform and stress test (TESTED of wh_targeted_objects). _OF: of
+ * those that have all of these capabilities (CAPS). */
 #define WH_TABLES(type, find) WH_TABLES_FROM_(WH_BUILT_LIST_FOR, type, find, 0)
+#define WH_TABLES_TESTED(type, find) WH_TABLES_FROM_(WH_TESTED_LIST_FOR, type, find, 0)
 #define WH_TABLES_OF(type, find, wanted) WH_TABLES_FROM_(WH_PARTS_LIST_FOR, type, find, wanted)
 #define WH_TABLES_FROM_(list, type, find, wanted)                                                 \
     list(WH_TABLES_DECLARE_, type) const type *find(const char *allocator, wh_target target) {    \
