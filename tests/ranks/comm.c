@@ -108,7 +108,7 @@ static void reports(void **state) {
         wh_status s = WH_OK;
         switch (bad % 4) {
         case 0:
-            s = wh_comm_agree(c, 0);
+            s = wh_comm_agree(c);
             break;
         case 1:
             s = wh_comm_all_to_all(c, "abcabcabcabc" /* 3 each */, bytes, &got);
@@ -126,7 +126,7 @@ static void reports(void **state) {
         assert_int_equal(f->reason, WH_COMM_REPORTED);
         assert_int_equal(f->rank, bad);
         assert_non_null(strstr(f->text, "no room here"));
-        expect_ok(c, wh_comm_barrier(c));
+        expect_ok(c, wh_comm_agree(c));
     }
     assert_int_equal(one, 1); /* nothing was added */
     wh_comm_buffer_free(&got);
@@ -143,13 +143,14 @@ static void unequal(void **state) {
         uint64_t numbers[2] = {0};
         wh_status s = WH_OK;
         if (kind == 0) {
-            s = wh_comm_agree(c, rank == odd);
+            wh_comm_expect(c, rank == odd, "numbers of legs");
+            s = wh_comm_agree(c);
         } else if (kind == 1) {
             s = wh_comm_all_reduce(c, numbers, rank == odd ? 2 : 1, WH_COMM_U64, WH_COMM_SUM);
         } else if (kind == 2) {
-            s = rank == odd ? wh_comm_all_gather(c, "a", 1, &got) : wh_comm_barrier(c);
+            s = rank == odd ? wh_comm_all_gather(c, "a", 1, &got) : wh_comm_agree(c);
         } else { /* it has had enough: one call fewer */
-            s = rank == odd ? wh_comm_close(c) : wh_comm_barrier(c);
+            s = rank == odd ? wh_comm_close(c) : wh_comm_agree(c);
         }
         assert_int_equal(s, WH_BAD_ARGUMENT);
         if (kind != 3 || rank != odd) {
@@ -158,7 +159,7 @@ static void unequal(void **state) {
             assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_UNEQUAL);
             assert_int_equal(wh_comm_last_failure(c)->rank, odd);
             assert_non_null(strstr(wh_comm_last_failure(c)->text, name));
-            assert_int_equal(wh_comm_barrier(c), WH_BAD_ARGUMENT); /* it is dead */
+            assert_int_equal(wh_comm_agree(c), WH_BAD_ARGUMENT); /* it is dead */
             assert_int_equal(wh_comm_close(c), WH_BAD_ARGUMENT);
         }
         wh_comm_buffer_free(&got);

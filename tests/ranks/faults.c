@@ -34,7 +34,8 @@ static wh_status exchange(wh_comm *c) {
     for (uint64_t i = 0; s == WH_OK; i++) {
         uint64_t sum[3] = {i, i, i};
         s = wh_comm_all_to_all(c, data, bytes, &got);
-        s = s == WH_OK ? wh_comm_agree(c, i) : s;
+        wh_comm_expect(c, i, "counts");
+        s = s == WH_OK ? wh_comm_agree(c) : s;
         s = s == WH_OK ? wh_comm_all_reduce(c, sum, 3, WH_COMM_U64, WH_COMM_SUM) : s;
         if (rank == 1 && i == 3) {
             if (is("kill")) {

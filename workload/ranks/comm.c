@@ -1,6 +1,7 @@
 /* comm.c: the calls of the communicator that are the same for all engines. */
 #include "workload/ranks/comm_own.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ wh_status whi_comm_judge(wh_comm *c) {
     odd = odd_one(c, check_of, &usual);
     if (odd >= 0) {
         return whi_comm_fail(c, odd, WH_COMM_UNEQUAL, WH_BAD_ARGUMENT,
-                             "rank %d calls %s with other numbers or options than rank %d", odd,
+                             "rank %d has other %.95s in its %s than rank %d", odd, in[odd].text,
                              whi_comm_call_name(in[odd].call), usual);
     }
     return WH_OK;
@@ -90,14 +91,17 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
         h->header_bytes = (uint32_t)sizeof *h;
         h->version = c->version;
         h->sequence = c->sequence;
-        h->check = check;
+        h->check = check + c->check;
         h->bytes = c->report == WH_OK ? c->bytes[r] : 0;
         h->call = (uint32_t)call;
         h->status = (uint32_t)c->report;
-        memcpy(h->text, c->report_text, sizeof h->text);
+        const char *what = c->what != NULL ? c->what : "sizes";
+        (void)snprintf(h->text, sizeof h->text, "%s", c->report != WH_OK ? c->report_text : what);
     }
     c->sequence++;
     c->report = WH_OK;
+    c->what = NULL;
+    c->check = 0;
     memset(c->report_text, 0, sizeof c->report_text);
     const wh_status s = whi_comm_mpi_headers(c);
     return s != WH_OK ? s : whi_comm_judge(c);
@@ -106,13 +110,18 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
 /* --- calls --------------------------------------------------------------------------------------
  */
 
-wh_status wh_comm_agree(wh_comm *c, uint64_t check) {
+wh_status wh_comm_agree(wh_comm *c) {
     memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
-    return whi_comm_headers(c, WHI_COMM_AGREE, check);
+    return whi_comm_headers(c, WHI_COMM_AGREE, 0);
 }
 
-wh_status wh_comm_barrier(wh_comm *c) {
-    return wh_comm_agree(c, 0);
+wh_status wh_comm_give_up(wh_comm *c, wh_status status, const char *line) {
+    if (!c->dead) {
+        (void)whi_comm_fail(c, c->rank, WH_COMM_ENGINE, status, "rank %d: %s: %.120s", c->rank,
+                            wh_status_name(status), line);
+        whi_comm_tell(c);
+    }
+    return status;
 }
 
 void wh_comm_buffer_free(wh_comm_buffer *b) {

@@ -13,9 +13,10 @@
  *   reason       status of the call   what happened
  *   REPORTED     what was reported    a rank said so by wh_comm_report; the ranks may go on
  *   UNEQUAL      BAD_ARGUMENT         a rank made another call, or one with other numbers
- *   OTHER_BUILD  WRONG_BUILD          a rank is of another version, or has other options
+ *   OTHER_BUILD  WRONG_BUILD          a rank is of another version
  *   TIMED_OUT    DEVICE_ERROR         a rank did not come in time: it has ended, or hangs
- *   ENGINE       DEVICE_ERROR         MPI or NCCL said an error
+ *   ENGINE       DEVICE_ERROR, or     MPI or NCCL said an error, or a rank gave up
+ *                what was said
  *
  * wh_comm_last_failure names the rank, the same one on all ranks, and the reason. After any but
  * REPORTED the communicator is dead: every call returns that failure at once, and only
@@ -85,10 +86,16 @@ const wh_comm_failure *wh_comm_last_failure(const wh_comm *comm);
  * and moves no data. Of two reports before a call the first one counts. WH_OK is ignored. */
 void wh_comm_report(wh_comm *comm, wh_status status, const char *line);
 
-/* Returns when all ranks have called it: also the way to agree that all went well. check: a number
- * that all ranks must have in common, as of options or a count of batches; else UNEQUAL. */
-wh_status wh_comm_agree(wh_comm *comm, uint64_t check);
-wh_status wh_comm_barrier(wh_comm *comm);
+/* The next call is UNEQUAL unless all ranks have said the same number: a hash of options, or a
+ * count of calls. what: a few words for the failure's text, as "options". */
+void wh_comm_expect(wh_comm *comm, uint64_t check, const char *what);
+
+/* Something went wrong on this rank that its next call must not wait for: the communicator is dead,
+ * and all ranks learn it. Returns status. */
+wh_status wh_comm_give_up(wh_comm *comm, wh_status status, const char *line);
+
+/* Returns when all ranks have called it: also the way to agree that all went well. */
+wh_status wh_comm_agree(wh_comm *comm);
 
 /* What came from all ranks: bytes[r] bytes of rank r at data + offset[r], in the order of the
  * ranks, without gaps. All zero at first; a call that needs more makes it larger. Host memory. */

@@ -41,3 +41,8 @@ void wh_comm_report(wh_comm *c, wh_status status, const char *line) {
         (void)snprintf(c->report_text, sizeof c->report_text, "%s", line);
     }
 }
+
+void wh_comm_expect(wh_comm *c, uint64_t check, const char *what) {
+    c->check = check;
+    c->what = what;
+}

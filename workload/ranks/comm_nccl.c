@@ -228,7 +228,7 @@ wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
     if (c->engine_state == NULL) {
         wh_comm_report(c, WH_OUT_OF_MEMORY, "no host memory for NCCL");
     }
-    s = wh_comm_agree(c, 0);
+    s = wh_comm_agree(c);
     s = s == WH_OK ? begin(c) : s;
     if (s != WH_OK) {
         if (failure != NULL) {

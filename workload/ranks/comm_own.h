@@ -67,6 +67,8 @@ struct wh_comm {
     int dead;
     wh_status report; /* for the next call */
     char report_text[96];
+    uint64_t check; /* of wh_comm_expect */
+    const char *what;
     whi_comm_header *out; /* one for each rank */
     whi_comm_header *in;  /* what came last */
     uint64_t *bytes;      /* of the call in progress, for each rank */
