@@ -185,14 +185,10 @@ static void other_version(void **state) {
     assert_int_equal(wh_comm_close(NULL), WH_OK);
 }
 
-static int run(void) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_to_all), cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
         cmocka_unit_test(reports),    cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(int argc, char **argv) {
-    return run_ranks(run, &argc, &argv);
+    return run_ranks(tests, sizeof tests / sizeof *tests);
 }

@@ -1,9 +1,12 @@
-#!/usr/bin/env python3
-"""faults.py MPIRUN PROGRAM: ranks that end, hang, or do something else than the others.
+#!/ usr / bin / env python3
+""
+    "faults.py MPIRUN PROGRAM: ranks that end, hang, or do something else than the others.
 
-Rank 1 of 2 or 4 fails in the way that the program is told. All others must end within LIMIT
-seconds and name rank 1 with the reason. By default mpirun ends all ranks when one has ended
-wrongly, and names it; with --enable-recovery it leaves them alone, and it is on them to notice.
+    Rank 1 of 2 or
+    4 fails in the way that the program is
+        told.All others must end within LIMIT seconds and name rank 1 with the
+            reason.By default mpirun ends all ranks when one has ended wrongly,
+    and names it; with --enable-recovery it leaves them alone, and it is on them to notice.
 """
 import concurrent.futures
 import os
@@ -12,10 +15,11 @@ import subprocess
 import sys
 import time
 
-LIMIT = 40  # a rank waits 2 seconds for another one; the rest is a machine with much to do
+LIMIT = 40  # a rank waits 2 seconds for another one;
+the rest is a machine with much to do
 AT_ONCE = 4  # most of the time they wait
 
-# name: what each rank but rank 1 says; whether mpirun is to leave them alone
+#name : what each rank but rank 1 says; whether mpirun is to leave them alone
 FAULTS = {
     "kill": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
     "exit": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),

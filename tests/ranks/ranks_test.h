@@ -39,18 +39,19 @@ static UNUSED void expect_ok(const wh_comm *c, wh_status s) {
     }
 }
 
-/* Runs the tests; all ranks fail if one does. */
-static UNUSED int run_ranks(int (*run)(void), int *argc, char ***argv) {
-    int given = 0, all = 0;
-    (void)MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &given);
-    const int failed = run();
-    if (failed != 0) {
-        (void)fflush(stdout);
-        (void)MPI_Abort(MPI_COMM_WORLD, 1);
+/* Runs the tests one after the other; the first one that fails on a rank ends all ranks. */
+static UNUSED int run_ranks(const struct CMUnitTest *tests, size_t n) {
+    int given = 0;
+    (void)MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given);
+    for (size_t i = 0; i < n; i++) {
+        const struct CMUnitTest one[] = {tests[i]};
+        if (cmocka_run_group_tests_name(tests[i].name, one, NULL, NULL) != 0) {
+            (void)fflush(stdout);
+            (void)MPI_Abort(MPI_COMM_WORLD, 1);
+        }
     }
-    (void)MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     (void)MPI_Finalize();
-    return all;
+    return 0;
 }
 
 #endif

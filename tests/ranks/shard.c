@@ -356,13 +356,256 @@ static void random_calls(void **state) {
     }
 }
 
-static int run(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* --- ranks that cannot ---------------------------------------------------------------------------
+ */
+
+#define LARGE 3000u
+#define LARGE_ARCS 200000u
+
+typedef struct copy {
+    uint64_t offset[LARGE + 1], n;
+    uint32_t to[LARGE_ARCS];
+} copy;
+
+/* The whole graph, rows in order. */
+static void take_copy(context *x, copy *c) {
+    wh_graph_arrays a = {.offset = c->offset, .to = c->to, .room = LARGE_ARCS};
+    memset(c, 0, sizeof *c);
+    expect_ok(x->comm, wh_shard_to_csr(x->shard, WH_SHARD_ALL, &a, &c->n));
+    for (uint32_t v = 0; v < LARGE; v++) {
+        qsort(c->to + c->offset[v], c->offset[v + 1] - c->offset[v], sizeof *c->to, compare_u32);
+    }
 }
 
-int main(int argc, char **argv) {
-    return run_ranks(run, &argc, &argv);
+/* A graph of which rank `bad` has a small heap, or a small device. */
+static void open_small(context *x, uint64_t seed, int bad, int by_device) {
+    wh_sim_options so;
+    wh_heap_options h;
+    wh_shard_options o;
+    uint64_t least = 0;
+    memset(x, 0, sizeof *x);
+    memset(&so, 0, sizeof so);
+    memset(&o, 0, sizeof o);
+    memset(&h, 0, sizeof h);
+    x->comm = open_comm(0);
+    x->rank = wh_comm_rank(x->comm);
+    x->size = wh_comm_size(x->comm);
+    x->random = seed;
+    so.seed = seed;
+    assert_int_equal(wh_heap_min_bytes(&h, &least), WH_OK);
+    const int is_small = x->rank == bad;
+    const uint64_t heap_bytes = is_small && !by_device ? least + 30000 : 4 << 20;
+    so.memory_bytes = is_small && by_device ? heap_bytes + LARGE * 41 + 500000 : 0;
+    x->device = open_with(&so);
+    x->heap = make_heap(x, heap_bytes);
+    o.comm = x->comm;
+    o.heap = x->heap;
+    o.vertices = LARGE;
+    o.undirected = seed % 2;
+    expect_ok(x->comm, wh_shard_open(&x->shard, &o));
+}
+
+static void close_small(context *x) {
+    assert_int_equal(wh_shard_close(x->shard), WH_OK);
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    wh_device_close(x->device);
+    expect_ok(x->comm, wh_comm_close(x->comm));
+}
+
+/* A batch of n arcs; a mixed one erases every second arc that is there first. */
+static wh_graph_batch draw_large(context *x, uint32_t n, const copy *c) {
+    static uint32_t from[LARGE_ARCS], to[LARGE_ARCS];
+    static uint8_t done[LARGE_ARCS], erases[LARGE_ARCS];
+    uint64_t own = next_random(&x->random) + ((uint64_t)x->rank << 40);
+    wh_graph_batch batch;
+    memset(&batch, 0, sizeof batch);
+    memset(done, 9, sizeof done);
+    memset(erases, 0, sizeof erases);
+    for (uint32_t i = 0; i < n; i++) {
+        from[i] = below(&own, LARGE);
+        to[i] = below(&own, LARGE);
+    }
+    for (uint32_t v = 0; c != NULL && v < LARGE && batch.n < n / 2; v++) {
+        for (uint64_t i = c->offset[v]; i < c->offset[v + 1] && batch.n < n / 2; i += 2) {
+            from[batch.n] = v;
+            to[batch.n] = c->to[i];
+            erases[batch.n++] = 1;
+        }
+    }
+    batch.n = n;
+    batch.from = from;
+    batch.to = to;
+    batch.done = done;
+    batch.erases = c != NULL ? erases : NULL;
+    return batch;
+}
+
+/* The batch is not applied, and all ranks say so, and whose fault it is. */
+static void expect_refused(context *x, wh_status s, int bad, const wh_graph_batch *batch,
+                           const wh_graph_result *result) {
+    const wh_graph_result zero = {0};
+    char name[20];
+    (void)snprintf(name, sizeof name, "rank %d: ", bad);
+    const wh_comm_failure *f = wh_comm_last_failure(x->comm);
+    assert_int_equal(s, WH_OUT_OF_MEMORY);
+    assert_int_equal(f->reason, WH_COMM_REPORTED);
+    assert_int_equal(f->rank, bad);
+    assert_non_null(strstr(f->text, name));
+    assert_memory_equal(result, &zero, sizeof zero);
+    for (uint64_t i = 0; i < batch->n; i++) {
+        assert_int_equal(batch->done[i], 9);
+    }
+}
+
+/* Batches until rank `bad` cannot: then the graph is as before, and goes on. */
+static void full(uint64_t seed, int by_device) {
+    static copy before, after;
+    context x;
+    wh_graph_result result;
+    int refused = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &x.size);
+    const int bad = (int)(seed % (uint64_t)x.size);
+    open_small(&x, seed, bad, by_device);
+    for (uint32_t round = 0; round < 30 && refused < 3; round++) {
+        take_copy(&x, &before);
+        const int is_mixed = refused == 1 && before.n != 0;
+        const uint32_t n = by_device ? 500u << round : 3000 / (uint32_t)x.size;
+        const wh_graph_batch batch = draw_large(&x, n, is_mixed ? &before : NULL);
+        const wh_status s = is_mixed ? wh_shard_update(x.shard, &batch, &result)
+                                     : wh_shard_insert(x.shard, &batch, &result);
+        if (s != WH_OK) {
+            expect_refused(&x, s, bad, &batch, &result);
+            take_copy(&x, &after);
+            assert_memory_equal(&before, &after, sizeof after);
+            refused++;
+        }
+        assert_int_equal(wh_graph_check(wh_shard_local(x.shard), NULL), WH_OK);
+        if (by_device && refused > 0) {
+            break;
+        }
+    }
+    assert_true(refused >= (by_device ? 1 : 3));
+    const wh_graph_batch few = draw_large(&x, 3, &before); /* it goes on */
+    wh_graph_batch none = few;
+    none.n = x.rank == 0 ? 1 : 0;
+    expect_ok(x.comm, wh_shard_erase(x.shard, &none, &result));
+    assert_int_equal(result.applied, none.n);
+    close_small(&x);
+}
+
+static void full_heap(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        full(seed, 0);
+    }
+}
+
+static void full_device(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        full(seed, 1);
+    }
+}
+
+/* All vertices to the rank that has no room: nothing moves. */
+static void full_move(void **state) {
+    static copy before, after;
+    static uint32_t ids[LARGE];
+    context x;
+    wh_graph_result result;
+    (void)state;
+    open_small(&x, 0, 0, 0);
+    for (uint32_t v = 0; v < LARGE; v++) {
+        ids[v] = v;
+    }
+    expect_ok(x.comm, wh_shard_move(x.shard, ids, x.rank == 0 ? LARGE : 0, 1));
+    const wh_graph_batch batch = draw_large(&x, 8000, NULL);
+    expect_ok(x.comm, wh_shard_insert(x.shard, &batch, &result));
+    take_copy(&x, &before);
+    assert_int_equal(wh_shard_move(x.shard, ids, x.rank == 0 ? LARGE : 0, 0), WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
+    take_copy(&x, &after);
+    assert_memory_equal(&before, &after, sizeof after);
+    for (uint32_t v = 0; v < LARGE; v++) {
+        assert_int_equal(wh_shard_owner(x.shard, v), 1);
+    }
+    close_small(&x);
+}
+
+/* Ranks that make other calls, or open other graphs. */
+static void unequal(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        context x;
+        wh_graph_result result;
+        float rank[LARGE];
+        uint32_t degree[LARGE];
+        wh_status s = WH_OK;
+        open_small(&x, 0, -1, 0);
+        const int odd = x.size - 1, is_odd = x.rank == odd;
+        const wh_graph_batch batch = draw_large(&x, 10, NULL);
+        if (kind == 0) { /* a batch fewer, and on */
+            s = is_odd ? wh_shard_pagerank(x.shard, NULL, rank, NULL)
+                       : wh_shard_insert(x.shard, &batch, &result);
+        } else if (kind == 1) { /* the same messages, another meaning */
+            s = is_odd ? wh_shard_erase(x.shard, &batch, &result)
+                       : wh_shard_insert(x.shard, &batch, &result);
+        } else if (kind == 2) {
+            s = is_odd ? wh_comm_close(x.comm) : wh_shard_degrees(x.shard, degree);
+        } else {
+            wh_shard_options o;
+            wh_shard *other = NULL;
+            memset(&o, 0, sizeof o);
+            o.comm = x.comm;
+            o.heap = x.heap;
+            o.vertices = 10;
+            o.undirected = is_odd;
+            s = wh_shard_open(&other, &o);
+            assert_null(other);
+        }
+        assert_int_equal(s, WH_BAD_ARGUMENT);
+        if (kind != 2 || !is_odd) {
+            assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_UNEQUAL);
+            assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
+            assert_int_equal(wh_shard_degrees(x.shard, degree), WH_BAD_ARGUMENT); /* dead */
+            assert_int_equal(wh_shard_close(x.shard), WH_OK);
+            assert_int_equal(wh_comm_close(x.comm), WH_BAD_ARGUMENT);
+        } /* else the communicator is gone: the part stays until the process ends */
+    }
+}
+
+static void bad_arguments(void **state) {
+    (void)state;
+    context x;
+    wh_graph_result result;
+    uint32_t id = LARGE;
+    open_small(&x, 0, -1, 0);
+    wh_graph_batch batch = draw_large(&x, 10, NULL);
+    batch.from = x.rank == 0 ? NULL : batch.from;
+    assert_int_equal(wh_shard_insert(x.shard, &batch, &result), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
+    batch = draw_large(&x, 10, NULL);
+    assert_int_equal(wh_shard_update(x.shard, &batch, &result), WH_BAD_ARGUMENT); /* erases */
+    batch.on_device = x.rank == 1;
+    assert_int_equal(wh_shard_erase(x.shard, &batch, &result), WH_UNSUPPORTED);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 1);
+    batch.on_device = 0;
+    batch.done = NULL;
+    assert_int_equal(wh_shard_has(x.shard, &batch), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_move(x.shard, &id, 1, 0), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_rebalance(x.shard, 0.5, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_add_vertices(x.shard, x.rank == 1, &id), WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_shard_add_vertices(x.shard, UINT64_MAX, &id), WH_OUT_OF_MEMORY);
+    expect_ok(x.comm, wh_shard_add_vertices(x.shard, 0, NULL));
+    assert_int_equal(wh_shard_owner(x.shard, LARGE), -1);
+    close_small(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_calls), cmocka_unit_test(full_heap),
+        cmocka_unit_test(full_device),  cmocka_unit_test(full_move),
+        cmocka_unit_test(unequal),      cmocka_unit_test(bad_arguments),
+    };
+    return run_ranks(tests, sizeof tests / sizeof *tests);
 }
