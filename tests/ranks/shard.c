@@ -526,6 +526,9 @@ static void full_move(void **state) {
     assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
     take_copy(&x, &after);
     assert_memory_equal(&before, &after, sizeof after);
+    uint64_t n = 0;
+    assert_int_equal(wh_graph_to_csr(wh_shard_local(x.shard), NULL, &n), WH_OK);
+    assert_int_equal(n, x.rank == 1 ? before.n : 0);
     for (uint32_t v = 0; v < LARGE; v++) {
         assert_int_equal(wh_shard_owner(x.shard, v), 1);
     }
