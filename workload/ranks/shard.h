@@ -19,7 +19,7 @@
  * is left then.
  *
  * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 40
- * bytes for each id of the whole graph, and 3 bytes an id on the host.
+ * bytes for each id of the whole graph, and 7 bytes an id on the host.
  */
 #ifndef WHI_WORKLOAD_RANKS_SHARD_H
 #define WHI_WORKLOAD_RANKS_SHARD_H
