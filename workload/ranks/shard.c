@@ -192,11 +192,10 @@ static wh_status make_graph(wh_shard *s, const wh_shard_options *o) {
 
 static void make_maps(wh_shard *s, const wh_shard_options *o) {
     for (uint32_t v = 0; v < s->n; v++) {
-        const uint64_t place =
-            o->split == WH_SHARD_HASH ? (uint64_t)wh_mix32(v) * (uint64_t)s->size : 0;
-        s->owner[v] = o->split == WH_SHARD_HASH
-                          ? (uint16_t)(place >> 32)
-                          : (uint16_t)((uint64_t)v * (uint64_t)s->size / s->n);
+        const uint64_t by_hash = (uint64_t)wh_mix32(v) * (uint64_t)s->size >> 32;
+        const uint64_t by_range = (uint64_t)v * (uint64_t)s->size / s->n;
+        const uint64_t owner = o->split == WH_SHARD_HASH ? by_hash : by_range;
+        s->owner[v] = (uint16_t)owner;
         s->is[v] = v < o->vertices;
     }
     s->next = s->live = (uint32_t)o->vertices;
