@@ -12,9 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-/* On the caller's communicator until there is one of our own, so numbers that others hardly use. */
-enum { TAG_HEADER = 31847, TAG_DATA, TAG_NOTICE };
-
 #define NOBODY (-1)
 
 double whi_comm_now(void) {
@@ -47,8 +44,8 @@ static void send_notice(wh_comm *c, const whi_comm_header *line) {
     whi_comm_mpi *m = c->mpi;
     for (int r = 0; r < c->size; r++) {
         MPI_Request request;
-        if (r != c->rank && MPI_Isend(line, (int)sizeof *line, MPI_BYTE, r, TAG_NOTICE, m->comm,
-                                      &request) == MPI_SUCCESS) {
+        if (r != c->rank && MPI_Isend(line, (int)sizeof *line, MPI_BYTE, r, WHI_COMM_TAG_NOTICE,
+                                      m->comm, &request) == MPI_SUCCESS) {
             (void)MPI_Request_free(&request);
         }
     }
@@ -74,8 +71,8 @@ void whi_comm_tell(wh_comm *c) {
 
 void whi_comm_mpi_listen(wh_comm *c, int r) {
     whi_comm_mpi *m = c->mpi;
-    if (MPI_Irecv(&m->notice[r], (int)sizeof m->notice[r], MPI_BYTE, r, TAG_NOTICE, m->comm,
-                  &m->notices[r]) != MPI_SUCCESS) {
+    if (MPI_Irecv(&m->notice[r], (int)sizeof m->notice[r], MPI_BYTE, r, WHI_COMM_TAG_NOTICE,
+                  m->comm, &m->notices[r]) != MPI_SUCCESS) {
         m->notices[r] = MPI_REQUEST_NULL;
     }
 }
@@ -191,11 +188,11 @@ wh_status whi_comm_mpi_headers(wh_comm *c) {
         if (r != c->rank) {
             TRY_MPI(c,
                     MPI_Irecv(m->raw + (size_t)r * WHI_COMM_MOST_HEADER, WHI_COMM_MOST_HEADER,
-                              MPI_BYTE, r, TAG_HEADER, m->comm, &m->call[r]),
+                              MPI_BYTE, r, WHI_COMM_TAG_HEADER, m->comm, &m->call[r]),
                     "a line");
             TRY_MPI(c,
-                    MPI_Isend(&c->out[r], (int)sizeof c->out[r], MPI_BYTE, r, TAG_HEADER, m->comm,
-                              &m->call[c->size + r]),
+                    MPI_Isend(&c->out[r], (int)sizeof c->out[r], MPI_BYTE, r, WHI_COMM_TAG_HEADER,
+                              m->comm, &m->call[c->size + r]),
                     "a line");
         }
     }
@@ -229,8 +226,8 @@ static wh_status exchange_piece(wh_comm *c, const whi_comm_exchange *x, uint64_t
             const uint64_t n = least(c->piece, x->to_bytes[r] - first);
             *more |= x->to_bytes[r] - first > n;
             TRY_MPI(c,
-                    MPI_Irecv((unsigned char *)x->to[r] + first, (int)n, MPI_BYTE, r, TAG_DATA,
-                              m->comm, &m->call[r]),
+                    MPI_Irecv((unsigned char *)x->to[r] + first, (int)n, MPI_BYTE, r,
+                              WHI_COMM_TAG_DATA, m->comm, &m->call[r]),
                     "data");
         }
         if (r != c->rank && x->from_bytes[r] > first) {
@@ -238,7 +235,7 @@ static wh_status exchange_piece(wh_comm *c, const whi_comm_exchange *x, uint64_t
             *more |= x->from_bytes[r] - first > n;
             TRY_MPI(c,
                     MPI_Isend((const unsigned char *)x->from[r] + first, (int)n, MPI_BYTE, r,
-                              TAG_DATA, m->comm, &m->call[c->size + r]),
+                              WHI_COMM_TAG_DATA, m->comm, &m->call[c->size + r]),
                     "data");
         }
     }

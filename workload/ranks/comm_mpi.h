@@ -6,6 +6,9 @@
 
 #include <mpi.h>
 
+/* On the caller's communicator until there is one of our own, so numbers that others hardly use. */
+enum { WHI_COMM_TAG_HEADER = 31847, WHI_COMM_TAG_DATA, WHI_COMM_TAG_NOTICE, WHI_COMM_TAG_BYE };
+
 typedef struct whi_comm_mpi {
     MPI_Comm comm;
     int owns_comm;     /* comm is to be freed */

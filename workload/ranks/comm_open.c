@@ -127,20 +127,31 @@ wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
 }
 
 /* Whether all ranks have come here, too: so that each may say its failure before the first one
- * ends. */
+ * ends. No collective call: after a failure ranks may not have made the same ones. */
 static int all_come(wh_comm *c) {
-    MPI_Request request;
-    int done = 0;
-    uint64_t rounds = 0;
+    whi_comm_mpi *m = c->mpi;
     const double last = whi_comm_now() + c->seconds;
-    if (MPI_Ibarrier(c->mpi->comm, &request) != MPI_SUCCESS) {
-        return 0;
+    uint64_t rounds = 0;
+    int left = c->size - 1;
+    for (int r = 0; r < c->size; r++) {
+        m->call[r] = m->call[c->size + r] = MPI_REQUEST_NULL;
+        if (r != c->rank) {
+            (void)MPI_Irecv(NULL, 0, MPI_BYTE, r, WHI_COMM_TAG_BYE, m->comm, &m->call[r]);
+            (void)MPI_Isend(NULL, 0, MPI_BYTE, r, WHI_COMM_TAG_BYE, m->comm, &m->call[c->size + r]);
+        }
     }
-    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-           whi_comm_now() < last) {
+    while (left != 0 && whi_comm_now() < last) {
+        left = 0;
+        for (int i = 0; i < 2 * c->size; i++) {
+            int done = m->call[i] == MPI_REQUEST_NULL;
+            if (!done) {
+                (void)MPI_Test(&m->call[i], &done, MPI_STATUS_IGNORE);
+            }
+            left += !done;
+        }
         whi_comm_pause(&rounds);
     }
-    return done;
+    return left == 0;
 }
 
 static void stop_listening(wh_comm *c) {

@@ -209,6 +209,7 @@ static wh_status make(wh_shard *s, const wh_shard_options *o) {
         return WH_BAD_ARGUMENT;
     }
     s->n = (uint32_t)n;
+    s->device = wh_heap_device(o->heap);
     s->undirected = o->undirected;
     s->piece = o->piece != 0 ? o->piece : (uint64_t)16 << 20;
     s->owner = whi_shard_take(s, n, sizeof *s->owner);

@@ -13,10 +13,10 @@
  *
  * Answers are those of one graph to which all ranks' batches came as one. All calls but
  * wh_shard_close, wh_shard_local, wh_shard_owner and wh_shard_is_vertex are made by all ranks in
- * the same order. Arrays are host memory. A status that is not WH_OK is the same on all ranks, but
- * for NO_VERTEX, which is of this rank's arcs alone; wh_comm_last_failure says which rank it is
- * about, and why. What comm.h says of dead communicators holds for the graph: only wh_shard_close
- * is left then.
+ * the same order. Arrays are host memory, but for batches. A status that is not WH_OK is the same
+ * on all ranks, but for NO_VERTEX, which is of this rank's arcs alone; wh_comm_last_failure says
+ * which rank it is about, and why. What comm.h says of dead communicators holds for the graph: only
+ * wh_shard_close is left then.
  *
  * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 40
  * bytes for each id of the whole graph, and 7 bytes an id on the host.
@@ -65,9 +65,10 @@ int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
 
 /* --- batches ----------------------------------------------------------------------------------
  *
- * from, to, n, done and erases are read; values, on_device and stream must be 0. n may differ
- * between ranks, and be 0. result and done (both may be NULL) are of this rank's arcs; an arc in
- * the batches of two ranks is applied for one of them.
+ * from, to, n, done and erases are read, on the host or on the device of this rank (on_device,
+ * after what `stream` still does); values must be NULL. n may differ between ranks, and be 0.
+ * result and done (both may be NULL) are of this rank's arcs; an arc in the batches of two ranks is
+ * applied for one of them.
  *
  * A batch is applied on all ranks or on none. In order: the owners insert what is to come; all
  * ranks agree; then they erase what is to go. If a rank could not insert, for want of memory or as

@@ -23,6 +23,7 @@ typedef struct whi_shard_rows {
 struct wh_shard {
     wh_comm *comm;
     wh_graph *graph;
+    wh_device *device;
     int rank, size;
     uint32_t n; /* ids that there can be */
     int undirected;

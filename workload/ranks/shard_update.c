@@ -102,7 +102,8 @@ static void settle_both(whi_shard_route *r, plan *p) {
 static void prepare(wh_shard *s, whi_shard_route *r, plan *p) {
     wh_status status = whi_shard_look(s, &r->arcs[WHI_SHARD_GOES]);
     whi_shard_report(s, status, "a batch that erases");
-    if (status == WH_OK && make_plan(s, r, p)) {
+    const uint64_t answers = r->arcs[WHI_SHARD_GOES].n + r->arcs[WHI_SHARD_COMES].n;
+    if (status == WH_OK && make_plan(s, r, p) && whi_shard_out(s, answers) != NULL) {
         status = whi_shard_apply(s, &r->arcs[WHI_SHARD_COMES], 0);
         whi_shard_report(s, status, "a batch that inserts");
     }
@@ -143,7 +144,7 @@ static wh_status apply(wh_shard *s, whi_shard_route *r, uint8_t *told) {
     return status;
 }
 
-static wh_status check_batch(wh_shard *s, const wh_graph_batch *b) {
+static int is_sound(wh_shard *s, const wh_graph_batch *b) {
     int has_values = 0;
     for (uint32_t k = 0; b != NULL && k < WH_GRAPH_MOST_VALUES; k++) {
         has_values |= b->values[k] != NULL;
@@ -151,13 +152,73 @@ static wh_status check_batch(wh_shard *s, const wh_graph_batch *b) {
     if (b == NULL || (b->n != 0 && (b->from == NULL || b->to == NULL)) ||
         b->n > WH_GRAPH_MOST_ARCS) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "a batch has two arrays, and at most 2^30 arcs");
-        return WH_BAD_ARGUMENT;
+        return 0;
     }
-    if (has_values || b->on_device || b->stream != NULL) {
-        wh_comm_report(s->comm, WH_UNSUPPORTED, "batches lie on the host, without values");
-        return WH_UNSUPPORTED;
+    if (has_values) {
+        wh_comm_report(s->comm, WH_UNSUPPORTED, "arcs on several ranks have no values");
     }
-    return WH_OK;
+    return !has_values;
+}
+
+/* A batch on the host: the caller's, or a copy of what lies on the device. */
+typedef struct host_batch {
+    wh_graph_batch b;
+    uint32_t *from, *to;
+    uint8_t *erases, *told;
+} host_batch;
+
+/* Failures are reported; then there is no arc. */
+static void bring(wh_shard *s, const wh_graph_batch *batch, host_batch *h) {
+    memset(h, 0, sizeof *h);
+    if (!is_sound(s, batch)) {
+        return;
+    }
+    const uint64_t n = batch->n;
+    h->b = *batch;
+    h->told = whi_shard_take(s, n, 1);
+    if (batch->on_device) {
+        h->from = whi_shard_take(s, n, sizeof *h->from);
+        h->to = whi_shard_take(s, n, sizeof *h->to);
+        h->erases = whi_shard_take(s, n, 1);
+        h->b.from = h->from;
+        h->b.to = h->to;
+        h->b.erases = batch->erases != NULL ? h->erases : NULL;
+        wh_status status = h->from && h->to && h->erases ? WH_OK : WH_OUT_OF_MEMORY;
+        status = status == WH_OK ? wh_stream_sync(s->device, batch->stream) : status;
+        if (status == WH_OK && n != 0) {
+            status = wh_device_copy_out(s->device, h->from, batch->from, n * 4);
+            status =
+                status == WH_OK ? wh_device_copy_out(s->device, h->to, batch->to, n * 4) : status;
+            if (status == WH_OK && batch->erases != NULL) {
+                status = wh_device_copy_out(s->device, h->erases, batch->erases, n);
+            }
+        }
+        wh_comm_report(s->comm, status, "a batch could not be copied from the device");
+        h->b.n = status == WH_OK ? n : 0;
+    }
+}
+
+/* What became of each arc, to the caller. The ranks have agreed. */
+static wh_status bring_back(wh_shard *s, const wh_graph_batch *batch, host_batch *h) {
+    if (batch->done == NULL || batch->n == 0) {
+        return WH_OK;
+    }
+    if (!batch->on_device) {
+        memcpy(batch->done, h->told, batch->n);
+        return WH_OK;
+    }
+    const wh_status status = wh_device_copy_in(s->device, batch->done, h->told, batch->n);
+    return status == WH_OK ? status
+                           : wh_comm_give_up(s->comm, status,
+                                             "answers cannot be copied to the "
+                                             "device");
+}
+
+static void drop(host_batch *h) {
+    free(h->from);
+    free(h->to);
+    free(h->erases);
+    free(h->told);
 }
 
 static void count_up(const uint8_t *told, uint64_t n, wh_graph_result *result) {
@@ -171,23 +232,21 @@ static void count_up(const uint8_t *told, uint64_t n, wh_graph_result *result) {
 
 static wh_status run(wh_shard *s, const wh_graph_batch *batch, whi_shard_route *r,
                      wh_graph_result *result) {
-    const wh_graph_batch none = {0};
-    const int is_sound = check_batch(s, batch) == WH_OK;
     wh_graph_result own = {0};
-    r->batch = is_sound ? batch : &none;
+    host_batch h;
+    bring(s, batch, &h);
+    r->batch = &h.b;
+    r->erases = r->erases != NULL ? h.b.erases : NULL;
     r->both_ways = s->undirected;
-    uint8_t *told = whi_shard_take(s, r->batch->n, 1);
-    wh_status status = apply(s, r, told);
+    wh_status status = apply(s, r, h.told);
     if (status == WH_OK) {
-        count_up(told, batch->n, &own);
-        if (batch->done != NULL) {
-            memcpy(batch->done, told, batch->n);
-        }
+        count_up(h.told, batch->n, &own);
+        status = bring_back(s, batch, &h);
     }
     if (result != NULL) {
         *result = own;
     }
-    free(told);
+    drop(&h);
     whi_shard_route_free(r);
     return status == WH_OK && own.no_vertex != 0 ? WH_NO_VERTEX : status;
 }
@@ -218,27 +277,27 @@ wh_status wh_shard_update(wh_shard *s, const wh_graph_batch *batch, wh_graph_res
 
 wh_status wh_shard_has(wh_shard *s, const wh_graph_batch *batch) {
     whi_shard_route r = {0};
-    const wh_graph_batch none = {0};
+    host_batch h;
     wh_status status = whi_shard_begin(s, "has");
     if (status != WH_OK) {
         return status;
     }
-    const int is_sound = check_batch(s, batch) == WH_OK;
-    if (is_sound && batch->n != 0 && batch->done == NULL) {
+    bring(s, batch, &h);
+    if (h.b.n != 0 && batch->done == NULL) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "wh_shard_has wants batch.done");
     }
-    r.batch = is_sound ? batch : &none;
+    r.batch = &h.b;
     r.kind = WHI_SHARD_GOES;
-    uint8_t *told = whi_shard_take(s, r.batch->n, 1);
     status = whi_shard_send(s, &r);
     if (status == WH_OK) {
         whi_shard_report(s, whi_shard_look(s, &r.arcs[WHI_SHARD_GOES]), "questions of arcs");
-        status = whi_shard_answer(s, &r, told);
+        status = whi_shard_answer(s, &r, h.told);
     }
-    for (uint64_t i = 0; status == WH_OK && i < batch->n; i++) {
-        batch->done[i] = told[i] == 1;
+    for (uint64_t i = 0; status == WH_OK && i < h.b.n; i++) {
+        h.told[i] = h.told[i] == 1;
     }
-    free(told);
+    status = status == WH_OK ? bring_back(s, batch, &h) : status;
+    drop(&h);
     whi_shard_route_free(&r);
     return status;
 }
