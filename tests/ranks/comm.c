@@ -49,7 +49,7 @@ static void all_gather(void **state) {
     wh_comm *c = open_comm(64);
     wh_comm_buffer got = {0};
     const int rank = wh_comm_rank(c), size = wh_comm_size(c);
-    unsigned char own[500];
+    unsigned char own[MOST_RANKS * 100];
     for (uint64_t i = 0; i < sizeof own; i++) {
         own[i] = byte_of(rank, 0, i);
     }

@@ -129,8 +129,8 @@ wh_status wh_shard_rebalance(wh_shard *shard, double most, uint64_t *moved);
  */
 
 /* As wh_graph_pagerank: the same bits. rank: an entry for each id, on all ranks. start: NULL.
- * Cost: a copy of each rank's adjacencies to its host, where the sums are made; an iteration sends
- * 8 bytes for each vertex from each rank to its owner. */
+ * Device memory: 16 bytes an id. Cost: an iteration is a kernel of an atomic an arc, copies of 8
+ * bytes an id to the device and back, and 8 bytes for each id from each rank to its owner. */
 wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *options, float *rank,
                             wh_graph_pagerank_result *result);
 

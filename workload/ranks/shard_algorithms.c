@@ -1,14 +1,20 @@
-/* shard_algorithms.c: PageRank and triangles of a graph on several ranks. Each rank copies its
+/* shard_algorithms.c: PageRank and triangles of a graph on several ranks. PageRank walks along arcs
+ * on the device of each rank; sums of ranks meet on the host. For triangles each rank copies its
  * rows to the host, and works on them there.
  *
  * Ranks are integers of 2^-62, and what is done with them is what warpheap::graph does
  * (src/graph/algorithms_kernels.c), so that the results are the same bits: sums of integers do not
  * depend on who adds what first.
  */
+#include "workload/ranks/shard_kernels.h"
 #include "workload/ranks/shard_own.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "warpheap/detail/alloc/tables.h"
+
+WH_TABLES_ONCE(whi_shard_kernels, whi_shard_kernels_find)
 
 #define ONE ((uint64_t)1 << 62)
 
@@ -16,11 +22,14 @@
  */
 
 typedef struct ranking {
-    whi_shard_rows rows;
+    uint32_t *degree;    /* of each id in this rank's part */
     uint64_t *rank, *in; /* of each id: of this rank's vertices, and what its arcs bring to any */
     float *out;
     uint64_t damping, teleport, live;
     uint64_t sums[2]; /* change, dangling */
+    whi_shard_walk walk;
+    void *device_rank, *device_in;
+    const whi_shard_kernels *kernels;
 } ranking;
 
 /* x by a fraction in 2^-64, rounded down. */
@@ -32,28 +41,30 @@ static int owns(const wh_shard *s, uint32_t v) {
     return s->owner[v] == s->rank && s->is[v];
 }
 
-static uint64_t degree_of(const ranking *x, uint32_t v) {
-    return x->rows.offset[v + 1] - x->rows.offset[v];
-}
-
 static uint64_t dangling_of(const wh_shard *s, const ranking *x) {
     uint64_t sum = 0;
     for (uint32_t v = 0; v < s->n; v++) {
-        sum += owns(s, v) && degree_of(x, v) == 0 ? x->rank[v] : 0;
+        sum += owns(s, v) && x->degree[v] == 0 ? x->rank[v] : 0;
     }
     return sum;
 }
 
+/* Along the arcs of this rank's vertices, on the device. */
+static wh_status walk(wh_shard *s, ranking *x) {
+    const uint64_t bytes = (uint64_t)s->n * 8;
+    wh_status status = wh_device_copy_in(s->device, x->device_rank, x->rank, bytes);
+    status = status == WH_OK ? wh_device_set(s->device, x->device_in, 0, bytes) : status;
+    status = status == WH_OK ? x->kernels->push(s->device, &x->walk) : status;
+    status = status == WH_OK ? wh_device_sync(s->device) : status;
+    return status == WH_OK ? wh_device_copy_out(s->device, x->in, x->device_in, bytes) : status;
+}
+
 /* What the arcs of this rank's vertices bring, to the owners of their ends. */
 static wh_status push(wh_shard *s, ranking *x) {
-    memset(x->in, 0, (uint64_t)s->n * sizeof *x->in);
+    whi_shard_report(s, walk(s, x), "a walk along the arcs");
     memset(s->out_bytes, 0, (size_t)s->size * sizeof *s->out_bytes);
     for (uint32_t v = 0; v < s->n; v++) {
-        const uint64_t degree = degree_of(x, v), share = degree != 0 ? x->rank[v] / degree : 0;
         s->out_bytes[s->owner[v]] += 8;
-        for (uint64_t i = x->rows.offset[v]; i < x->rows.offset[v + 1]; i++) {
-            x->in[x->rows.to[i]] += share;
-        }
     }
     unsigned char *out = whi_shard_out(s, (uint64_t)s->n * 8);
     uint64_t begin = 0;
@@ -115,22 +126,40 @@ static void check_options(wh_shard *s, wh_graph_pagerank_options *o, const float
     }
 }
 
-static wh_status begin_ranking(wh_shard *s, ranking *x, const wh_graph_pagerank_options *o) {
-    const double one = (double)ONE;
-    const uint64_t bits[3] = {(uint64_t)(o->damping * 1e9), o->most_iterations,
-                              (uint64_t)(o->tolerance * 1e15)};
-    x->live = s->live != 0 ? s->live : 1;
+/* Memory on the host and on the device; the first ranks. */
+static wh_status take_ranking(wh_shard *s, ranking *x) {
+    const uint64_t bytes = (uint64_t)s->n * 8;
+    x->degree = whi_shard_take(s, s->n, sizeof *x->degree);
     x->rank = whi_shard_take(s, s->n, sizeof *x->rank);
     x->in = whi_shard_take(s, s->n, sizeof *x->in);
     x->out = whi_shard_take(s, s->n, sizeof *x->out);
-    x->damping = (uint64_t)(o->damping * 18446744073709551616.0);
-    x->teleport = (uint64_t)((1 - o->damping) * one / (double)x->live);
-    if (whi_shard_rows_of(s, &x->rows) == WH_OK && x->rank != NULL) {
+    if (x->degree == NULL || x->rank == NULL || x->in == NULL || x->out == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    x->kernels = whi_shard_kernels_find(wh_device_get_info(s->device)->target);
+    wh_status status = wh_graph_handle(s->graph, &x->walk.graph);
+    status = status == WH_OK ? wh_graph_degrees(s->graph, x->degree, 0, NULL) : status;
+    status = status == WH_OK ? wh_device_alloc(s->device, &x->device_rank, bytes) : status;
+    status = status == WH_OK ? wh_device_alloc(s->device, &x->device_in, bytes) : status;
+    if (status == WH_OK) {
+        x->walk.rank = x->device_rank;
+        x->walk.in = x->device_in;
         for (uint32_t v = 0; v < s->n; v++) {
             x->rank[v] = owns(s, v) ? ONE / x->live : 0;
         }
         x->sums[1] = dangling_of(s, x);
     }
+    return status;
+}
+
+static wh_status begin_ranking(wh_shard *s, ranking *x, const wh_graph_pagerank_options *o) {
+    const double one = (double)ONE;
+    const uint64_t bits[3] = {(uint64_t)(o->damping * 1e9), o->most_iterations,
+                              (uint64_t)(o->tolerance * 1e15)};
+    x->live = s->live != 0 ? s->live : 1;
+    x->damping = (uint64_t)(o->damping * 18446744073709551616.0);
+    x->teleport = (uint64_t)((1 - o->damping) * one / (double)x->live);
+    whi_shard_report(s, take_ranking(s, x), "memory for pagerank");
     wh_status status = wh_comm_agree(s->comm); /* pagerank on all ranks */
     if (status == WH_OK) {
         wh_comm_expect(s->comm, bits[0] ^ bits[1] << 20 ^ bits[2] << 7, "options of pagerank");
@@ -179,7 +208,9 @@ wh_status wh_shard_pagerank(wh_shard *s, const wh_graph_pagerank_options *option
     if (result != NULL) {
         *result = r;
     }
-    whi_shard_rows_free(&x.rows);
+    (void)wh_device_free(s->device, x.device_rank);
+    (void)wh_device_free(s->device, x.device_in);
+    free(x.degree);
     free(x.rank);
     free(x.in);
     free(x.out);
