@@ -7,41 +7,45 @@ static unsigned char byte_of(int from, int to, uint64_t i) {
 }
 
 /* Each rank knows what each pair exchanges. */
-static void all_to_all(void **state) {
-    (void)state;
+static void exchange(wh_comm *c) {
     wh_comm_buffer got = {0};
-    for (uint64_t piece = 0; piece < 3; piece++) {
-        wh_comm *c = open_comm(piece * 1000);
-        const int rank = wh_comm_rank(c), size = wh_comm_size(c);
-        uint64_t random = 42;
-        for (uint64_t round = 0; round < 20; round++) {
-            uint64_t bytes[MOST_RANKS][MOST_RANKS], at = 0;
-            for (int a = 0; a < size; a++) {
-                for (int b = 0; b < size; b++) {
-                    const uint32_t most = round < 18 ? 4000 : 300000;
-                    bytes[a][b] = below(&random, most);
-                    bytes[a][b] *= below(&random, 3) != 0;
-                }
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c);
+    uint64_t random = 42;
+    for (uint64_t round = 0; round < 20; round++) {
+        uint64_t bytes[MOST_RANKS][MOST_RANKS], at = 0;
+        for (int a = 0; a < size; a++) {
+            for (int b = 0; b < size; b++) {
+                const uint32_t most = round < 18 ? 4000 : 300000;
+                bytes[a][b] = below(&random, most);
+                bytes[a][b] *= below(&random, 3) != 0;
             }
-            unsigned char *data = malloc((size_t)size * 300000);
-            assert_non_null(data);
-            for (int to = 0; to < size; to++) {
-                for (uint64_t i = 0; i < bytes[rank][to]; i++) {
-                    data[at++] = byte_of(rank, to, i);
-                }
-            }
-            expect_ok(c, wh_comm_all_to_all(c, data, bytes[rank], &got));
-            for (int from = 0; from < size; from++) {
-                assert_int_equal(got.bytes[from], bytes[from][rank]);
-                for (uint64_t i = 0; i < got.bytes[from]; i++) {
-                    assert_int_equal(got.data[got.offset[from] + i], byte_of(from, rank, i));
-                }
-            }
-            free(data);
         }
-        expect_ok(c, wh_comm_close(c));
+        unsigned char *data = malloc((size_t)size * 300000);
+        assert_non_null(data);
+        for (int to = 0; to < size; to++) {
+            for (uint64_t i = 0; i < bytes[rank][to]; i++) {
+                data[at++] = byte_of(rank, to, i);
+            }
+        }
+        expect_ok(c, wh_comm_all_to_all(c, data, bytes[rank], &got));
+        for (int from = 0; from < size; from++) {
+            assert_int_equal(got.bytes[from], bytes[from][rank]);
+            for (uint64_t i = 0; i < got.bytes[from]; i++) {
+                assert_int_equal(got.data[got.offset[from] + i], byte_of(from, rank, i));
+            }
+        }
+        free(data);
     }
     wh_comm_buffer_free(&got);
+}
+
+static void all_to_all(void **state) {
+    (void)state;
+    for (uint64_t piece = 0; piece < 3; piece++) {
+        wh_comm *c = open_comm(piece * 1000);
+        exchange(c);
+        expect_ok(c, wh_comm_close(c));
+    }
 }
 
 static void all_gather(void **state) {
@@ -166,6 +170,30 @@ static void unequal(void **state) {
     }
 }
 
+/* Where there are no NCCL or no GPUs, all ranks learn why. */
+static void by_nccl(void **state) {
+    (void)state;
+    wh_comm *c = NULL;
+    wh_comm_failure failure;
+    wh_comm_options o;
+    uint64_t n = 1;
+    memset(&o, 0, sizeof o);
+    memset(&failure, 0, sizeof failure);
+    o.seconds = 30;
+    const wh_status s = wh_comm_open_nccl(&c, &o, &failure);
+    if (s != WH_OK) {
+        assert_null(c);
+        assert_int_equal(failure.status, s);
+        assert_true(failure.text[0] != '\0');
+        print_message("left out: %s\n", failure.text);
+        return;
+    }
+    exchange(c);
+    expect_ok(c, wh_comm_all_reduce(c, &n, 1, WH_COMM_U64, WH_COMM_SUM));
+    assert_int_equal(n, wh_comm_size(c));
+    expect_ok(c, wh_comm_close(c));
+}
+
 static void other_version(void **state) {
     (void)state;
     wh_comm *c = NULL;
@@ -189,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_to_all), cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
         cmocka_unit_test(reports),    cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
+        cmocka_unit_test(by_nccl),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }
