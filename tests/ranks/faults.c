@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
     memset(&o, 0, sizeof o);
-    o.seconds = 2;
+    o.seconds = 3;
     o.piece = 100;
     o.version = rank == 1 && is("version") ? 1 : 0;
     if (rank == 1 && is("absent")) {

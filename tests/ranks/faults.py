@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-LIMIT = 40  # a rank waits 2 seconds for another one; the rest is a machine with much to do
+LIMIT = 60  # a rank waits 3 seconds for another one; the rest is a machine with much to do
 AT_ONCE = 4  # most of the time they wait
 
 # name: what each rank but rank 1 says; whether mpirun is to leave them alone

@@ -21,7 +21,7 @@ static UNUSED wh_comm *open_comm(uint64_t piece) {
     wh_comm_failure failure;
     wh_comm_options o;
     memset(&o, 0, sizeof o);
-    o.seconds = 30;
+    o.seconds = 60;
     o.piece = piece;
     const wh_status s = wh_comm_open_mpi(&c, &o, &failure);
     if (s != WH_OK) {
