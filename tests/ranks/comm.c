@@ -170,6 +170,30 @@ static void unequal(void **state) {
     }
 }
 
+/* A rank that has no memory for what comes: too late to report it, so it is over. */
+static void no_room(void **state) {
+    (void)state;
+    wh_comm *c = NULL;
+    wh_comm_failure failure;
+    wh_comm_options o;
+    wh_comm_buffer got = {0};
+    static unsigned char data[100000];
+    int rank = 0, size = 0;
+    memset(&o, 0, sizeof o);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    o.seconds = 60;
+    o.most = rank == size - 1 ? sizeof data : 0;
+    assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_OK);
+    expect_ok(c, wh_comm_all_gather(c, data, sizeof data / (uint64_t)size, &got));
+    wh_status s = wh_comm_all_gather(c, data, sizeof data, &got);
+    s = s == WH_OK ? wh_comm_agree(c) : s; /* this rank may have had its data by then */
+    assert_int_equal(s, WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_ENGINE);
+    assert_int_equal(wh_comm_last_failure(c)->rank, size - 1);
+    assert_int_equal(wh_comm_close(c), WH_OUT_OF_MEMORY);
+}
+
 /* Where there are no NCCL or no GPUs, all ranks learn why. */
 static void by_nccl(void **state) {
     (void)state;
@@ -217,7 +241,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_to_all), cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
         cmocka_unit_test(reports),    cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
-        cmocka_unit_test(by_nccl),
+        cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

@@ -44,8 +44,8 @@ static wh_status exchange(wh_comm *c) {
                 (void)kill(getpid(), SIGKILL);
             } else if (is("exit")) {
                 _exit(0);
-            } else if (is("hang")) {
-                (void)sleep(1000);
+            } else if (is("hang") || is("late")) {
+                (void)sleep(is("late") ? 5 : 1000);
             } else if (is("fewer")) {
                 break;
             }

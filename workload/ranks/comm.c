@@ -148,6 +148,9 @@ static wh_status make_room(const wh_comm *c, wh_comm_buffer *b) {
         sum += b->bytes[r];
     }
     b->offset[c->size] = sum;
+    if (sum > c->most) {
+        return WH_OUT_OF_MEMORY;
+    }
     if (sum > b->room || b->data == NULL) {
         free(b->data);
         b->room = sum + sum / 4 + 64;

@@ -53,6 +53,7 @@ typedef struct wh_comm_options {
     double seconds;   /* how long a call waits for other ranks; 0: 60. The longest time that a rank
                          may be behind the others, and still be waited for */
     uint64_t piece;   /* bytes of one message at most, up to 2^30, the default */
+    uint64_t most;    /* bytes that one call may bring to this rank; 0: what the host has */
     void *mpi_comm;   /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
     uint32_t version; /* what this rank says of itself; 0: WH_VERSION. For tests */
 } wh_comm_options;

@@ -109,19 +109,35 @@ int whi_comm_is_told(wh_comm *c) {
     return 0;
 }
 
+/* Until all have answered, or a while; then a moment more, as what a rank found out is its next
+ * notice. 1: one has come that tells. */
+static int hear_answers(wh_comm *c) {
+    const whi_comm_mpi *m = c->mpi;
+    const double quarter = c->seconds / 4, begin = whi_comm_now();
+    double last = begin + (quarter > 0.5 ? quarter : 0.5);
+    int all_came = 0;
+    uint64_t rounds = 0;
+    while (whi_comm_now() < last) {
+        if (whi_comm_is_told(c)) {
+            return 1;
+        }
+        if (m->n_answered == c->size - 1 && !all_came) {
+            all_came = 1;
+            last = whi_comm_now() + 0.1;
+        }
+        whi_comm_pause(&rounds);
+    }
+    return 0;
+}
+
 wh_status whi_comm_roll_call(wh_comm *c) {
     whi_comm_mpi *m = c->mpi;
-    const double quarter = c->seconds / 4, last = whi_comm_now() + (quarter > 0.5 ? quarter : 0.5);
-    uint64_t rounds = 0;
     const wh_comm_failure call = {NOBODY, WH_COMM_TIMED_OUT, WH_DEVICE_ERROR, "roll call"};
     m->has_called = 1;
     fill_notice(c, &m->told[0], NOBODY, &call);
     send_notice(c, &m->told[0]);
-    while (m->n_answered < c->size - 1 && whi_comm_now() < last) {
-        if (whi_comm_is_told(c)) {
-            return c->failure.status;
-        }
-        whi_comm_pause(&rounds);
+    if (hear_answers(c)) {
+        return c->failure.status;
     }
     int missing = 0;
     while (missing < c->size && (missing == c->rank || m->answered[missing])) {
@@ -133,11 +149,13 @@ wh_status whi_comm_roll_call(wh_comm *c) {
                              "rank that says so",
                              c->seconds, c->rank);
     }
-    return whi_comm_fail(c, missing, WH_COMM_TIMED_OUT, WH_DEVICE_ERROR,
-                         "rank %d did not come to call %llu within %g s: it has ended, or hangs "
-                         "(%d of %d ranks are missing)",
-                         missing, (unsigned long long)c->sequence, c->seconds,
-                         c->size - 1 - m->n_answered, c->size);
+    (void)whi_comm_fail(c, missing, WH_COMM_TIMED_OUT, WH_DEVICE_ERROR,
+                        "rank %d did not come to call %llu within %g s: it has ended, or hangs "
+                        "(%d of %d ranks are missing)",
+                        missing, (unsigned long long)c->sequence, c->seconds,
+                        c->size - 1 - m->n_answered, c->size);
+    whi_comm_tell(c); /* it may be late only, and the others should say the same */
+    return c->failure.status;
 }
 
 /* --- waiting ------------------------------------------------------------------------------------

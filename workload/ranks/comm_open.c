@@ -88,6 +88,7 @@ static wh_status begin(wh_comm *c, const wh_comm_options *o) {
     TRY_MPI(c, MPI_Comm_size(c->mpi->comm, &c->size), "MPI_Comm_size");
     c->seconds = o->seconds > 0 ? o->seconds : 60;
     c->piece = o->piece != 0 && o->piece < MOST_PIECE ? o->piece : MOST_PIECE;
+    c->most = o->most != 0 ? o->most : UINT64_MAX;
     c->version = o->version != 0 ? o->version : WH_VERSION;
     c->engine = &whi_comm_mpi_engine;
     const wh_status s = make(c);

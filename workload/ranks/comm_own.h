@@ -60,7 +60,7 @@ typedef struct whi_comm_engine {
 struct wh_comm {
     int rank, size;
     double seconds;
-    uint64_t piece;
+    uint64_t piece, most;
     uint32_t version;
     uint64_t sequence;
     wh_comm_failure failure;
