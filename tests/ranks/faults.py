@@ -15,8 +15,8 @@ import time
 LIMIT = 60  # a rank waits 3 seconds for another one; the rest is a machine with much to do
 AT_ONCE = 4  # most of the time they wait
 
-# name: what each rank but rank 1 says (it, too, if it is late only); whether mpirun is to leave them
-# alone
+# name: what each rank but rank 1 says (rank 1, too, if it is late only); whether mpirun is to leave
+# them alone
 FAULTS = {
     "kill": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
     "exit": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
