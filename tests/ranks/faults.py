@@ -31,12 +31,17 @@ FAULTS = {
 }
 
 
-def run(mpirun, ranks, program, words, recover):
+# Over sockets, as between machines, where MPI itself notices that a peer has ended.
+TCP = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
+
+
+def run(mpirun, ranks, program, words, recover, environment=None):
     command = [mpirun] + (["--enable-recovery"] if recover else []) + ["-n", str(ranks)]
     begin = time.monotonic()
     try:
         done = subprocess.run(command + [program] + words, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False)
+                              stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False,
+                              env={**os.environ, **(environment or {})})
     except subprocess.TimeoutExpired as error:
         return None, f"it has not ended: {error.output}"
     if time.monotonic() - begin > LIMIT:
@@ -44,16 +49,17 @@ def run(mpirun, ranks, program, words, recover):
     return done.returncode, done.stdout
 
 
-def check(mpirun, program, name, ranks, seed):
+def check(mpirun, program, name, ranks, seed, environment=None):
     expected, recover = FAULTS[name]
-    code, text = run(mpirun, ranks, program, [name, str(seed)], recover)
+    code, text = run(mpirun, ranks, program, [name, str(seed)], recover, environment)
     wrong = code is None or "is broken" in text
     for rank in range(ranks):
         said = re.findall(rf"^rank {rank} ends (.*)$", text, re.M)
         if (rank != 1 or name == "late") and (len(said) != 1 or not re.search(expected, said[0])):
             wrong = True
     if wrong:
-        print(f"{name}, {ranks} ranks, seed {seed}: expected of all but rank 1: {expected}\n{text}")
+        print(f"{name}, {ranks} ranks, seed {seed}, {environment}: expected of all but rank 1: "
+              f"{expected}\n{text}")
     return wrong
 
 
@@ -79,6 +85,8 @@ def main():
         runs += [pool.submit(check, mpirun, program, name, ranks, seed)
                  for name in FAULTS for ranks in (2, 4)
                  for seed in range(seeds if name in ("any", "batch") else 1)]
+        runs += [pool.submit(check, mpirun, program, name, 4, 0, TCP)
+                 for name in ("kill", "batch", "fewer")]
         wrong = [each.result() for each in runs]
     return 1 if any(wrong) else 0
 

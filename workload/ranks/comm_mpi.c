@@ -21,7 +21,7 @@ double whi_comm_now(void) {
 }
 
 void whi_comm_pause(uint64_t *rounds) {
-    const struct timespec moment = {0, 50000};
+    const struct timespec moment = {0, *rounds < 2000 ? 50000 : 1000000};
     if (++*rounds > 200) { /* there may be more ranks than cores */
         (void)nanosleep(&moment, NULL);
     }
