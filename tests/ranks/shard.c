@@ -266,14 +266,26 @@ static void compare_arrays(context *x) {
 }
 
 static void compare_algorithms(context *x) {
-    float rank[MOST], single_rank[MOST];
+    static float rank[MOST], single_rank[MOST], start[MOST], single_start[MOST];
+    float sum = 0;
     wh_graph_pagerank_options o;
     wh_graph_pagerank_result result, single_result;
     uint64_t total = 0, single_total = 0;
     memset(&o, 0, sizeof o);
     o.most_iterations = below(&x->random, 2) ? 0 : 1 + below(&x->random, 5);
     o.damping = below(&x->random, 2) ? 0 : 0.5;
+    for (uint32_t v = 0; v < x->n; v++) {
+        start[v] = wh_shard_is_vertex(x->shard, v) ? (float)(1 + below(&x->random, 9)) : 0.0f;
+        sum += start[v];
+    }
+    const int has_start = sum > 0 && below(&x->random, 2);
+    for (uint32_t v = 0; v < x->n && has_start; v++) {
+        start[v] /= sum;
+        single_start[x->map[v]] = start[v];
+    }
+    o.start = has_start ? start : NULL;
     expect_ok(x->comm, wh_shard_pagerank(x->shard, &o, rank, &result));
+    o.start = has_start ? single_start : NULL;
     assert_int_equal(wh_graph_pagerank(x->single, &o, single_rank, &single_result), WH_OK);
     assert_int_equal(result.iterations, single_result.iterations);
     assert_true(result.change == single_result.change);
@@ -628,6 +640,11 @@ static void bad_arguments(void **state) {
     batch.done = NULL;
     assert_int_equal(wh_shard_has(x.shard, &batch), WH_BAD_ARGUMENT);
     assert_int_equal(wh_shard_move(x.shard, &id, 1, 0), WH_BAD_ARGUMENT);
+    static float start[LARGE], rank[LARGE];
+    wh_graph_pagerank_options o;
+    memset(&o, 0, sizeof o);
+    o.start = start; /* zeros */
+    assert_int_equal(wh_shard_pagerank(x.shard, &o, rank, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_shard_rebalance(x.shard, 0.5, NULL), WH_BAD_ARGUMENT);
     assert_int_equal(wh_shard_add_vertices(x.shard, x.rank == 1, &id), WH_OUT_OF_MEMORY);
     assert_int_equal(wh_shard_add_vertices(x.shard, UINT64_MAX, &id), WH_OUT_OF_MEMORY);

@@ -128,7 +128,8 @@ wh_status wh_shard_rebalance(wh_shard *shard, double most, uint64_t *moved);
 /* --- algorithms --------------------------------------------------------------------------------
  */
 
-/* As wh_graph_pagerank: the same bits. rank: an entry for each id, on all ranks. start: NULL.
+/* As wh_graph_pagerank: the same bits. rank: an entry for each id, on all ranks. start: NULL,
+ * or such an array, the same on all ranks.
  * Device memory: 16 bytes an id. Cost: an iteration is a kernel of an atomic an arc, copies of 8
  * bytes an id to the device and back, and 8 bytes for each id from each rank to its owner. */
 wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *options, float *rank,

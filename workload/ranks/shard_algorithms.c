@@ -17,6 +17,7 @@
 WH_TABLES_ONCE(whi_shard_kernels, whi_shard_kernels_find)
 
 #define ONE ((uint64_t)1 << 62)
+#define ONE_FLOAT 4611686018427387904.0f
 
 /* --- pagerank -----------------------------------------------------------------------------------
  */
@@ -121,13 +122,38 @@ static void check_options(wh_shard *s, wh_graph_pagerank_options *o, const float
     o->most_iterations = o->most_iterations == 0 ? 100 : o->most_iterations;
     if (!(o->damping > 0 && o->damping < 1) || o->tolerance != o->tolerance || rank == NULL) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "pagerank: a damping above 0 and below 1, please");
-    } else if (o->start != NULL || o->on_device || o->stream != NULL) {
-        wh_comm_report(s->comm, WH_UNSUPPORTED, "pagerank: neither start nor device memory");
+    } else if (o->on_device || o->stream != NULL) {
+        wh_comm_report(s->comm, WH_UNSUPPORTED, "pagerank: ranks are host memory");
     }
 }
 
+/* The first ranks: all alike, or what the caller has, which all ranks have. */
+static wh_status first_ranks(const wh_shard *s, ranking *x, const float *start) {
+    uint64_t upper = 0, lower = 0;
+    int is_bad = 0;
+    for (uint32_t v = 0; v < s->n; v++) {
+        const float rank = start != NULL && s->is[v] ? start[v] : 0.0f;
+        const int is_rank = rank >= 0.0f && rank <= 1.0f;
+        const uint64_t fixed = is_rank ? (uint64_t)(rank * ONE_FLOAT) : 0;
+        upper += fixed >> 31;
+        lower += fixed & 0x7fffffff;
+        is_bad |= !is_rank;
+        x->rank[v] = owns(s, v) ? ONE / x->live : 0;
+    }
+    const double one = (double)ONE, sum = (double)upper * 2147483648.0 + (double)lower;
+    if (start != NULL && (is_bad || sum < 0.5 * one || sum > 2 * one)) {
+        return WH_BAD_ARGUMENT;
+    }
+    const double scale = start != NULL ? one * (one / sum) : 0;
+    for (uint32_t v = 0; v < s->n && start != NULL; v++) {
+        x->rank[v] = owns(s, v) ? (uint64_t)((double)start[v] * scale) : 0;
+    }
+    x->sums[1] = dangling_of(s, x);
+    return WH_OK;
+}
+
 /* Memory on the host and on the device; the first ranks. */
-static wh_status take_ranking(wh_shard *s, ranking *x) {
+static wh_status take_ranking(wh_shard *s, ranking *x, const float *start) {
     const uint64_t bytes = (uint64_t)s->n * 8;
     x->degree = whi_shard_take(s, s->n, sizeof *x->degree);
     x->rank = whi_shard_take(s, s->n, sizeof *x->rank);
@@ -144,10 +170,7 @@ static wh_status take_ranking(wh_shard *s, ranking *x) {
     if (status == WH_OK) {
         x->walk.rank = x->device_rank;
         x->walk.in = x->device_in;
-        for (uint32_t v = 0; v < s->n; v++) {
-            x->rank[v] = owns(s, v) ? ONE / x->live : 0;
-        }
-        x->sums[1] = dangling_of(s, x);
+        status = first_ranks(s, x, start);
     }
     return status;
 }
@@ -159,7 +182,7 @@ static wh_status begin_ranking(wh_shard *s, ranking *x, const wh_graph_pagerank_
     x->live = s->live != 0 ? s->live : 1;
     x->damping = (uint64_t)(o->damping * 18446744073709551616.0);
     x->teleport = (uint64_t)((1 - o->damping) * one / (double)x->live);
-    whi_shard_report(s, take_ranking(s, x), "memory for pagerank");
+    whi_shard_report(s, take_ranking(s, x, o->start), "pagerank: memory, or start");
     wh_status status = wh_comm_agree(s->comm); /* pagerank on all ranks */
     if (status == WH_OK) {
         wh_comm_expect(s->comm, bits[0] ^ bits[1] << 20 ^ bits[2] << 7, "options of pagerank");
@@ -181,7 +204,7 @@ static wh_status pagerank(wh_shard *s, ranking *x, const wh_graph_pagerank_optio
     }
     if (status == WH_OK) {
         for (uint32_t v = 0; v < s->n; v++) {
-            x->out[v] = (float)x->rank[v] / 4611686018427387904.0f;
+            x->out[v] = (float)x->rank[v] / ONE_FLOAT;
         }
         status = whi_shard_spread(s, x->out, sizeof *x->out);
     }
