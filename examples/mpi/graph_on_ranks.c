@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
     comm_options.seconds = 20; /* how long to wait for a rank */
     if (wh_comm_open_mpi(&comm, &comm_options, &failure) != WH_OK) {
         fprintf(stderr, "%s\n", failure.text);
+        wh_comm_close(comm);
         _Exit(1);
     }
     const uint32_t rank = (uint32_t)wh_comm_rank(comm), ranks = (uint32_t)wh_comm_size(comm);

@@ -206,7 +206,7 @@ static void by_nccl(void **state) {
     o.seconds = 30;
     const wh_status s = wh_comm_open_nccl(&c, &o, &failure);
     if (s != WH_OK) {
-        assert_null(c);
+        (void)wh_comm_close(c);
         assert_int_equal(failure.status, s);
         assert_true(failure.text[0] != '\0');
         print_message("left out: %s\n", failure.text);
@@ -230,7 +230,8 @@ static void other_version(void **state) {
     o.seconds = 30;
     o.version = rank == size - 1 ? WH_VERSION + 1 : 0;
     assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_WRONG_BUILD);
-    assert_null(c);
+    assert_int_equal(wh_comm_agree(c), WH_WRONG_BUILD);
+    assert_int_equal(wh_comm_close(c), WH_WRONG_BUILD);
     assert_int_equal(failure.reason, WH_COMM_OTHER_BUILD);
     assert_int_equal(failure.rank, size - 1);
     assert_int_equal(wh_comm_open_mpi(NULL, &o, &failure), WH_BAD_ARGUMENT);

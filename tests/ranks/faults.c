@@ -138,6 +138,7 @@ int main(int argc, char **argv) {
     wh_status s = wh_comm_open_mpi(&c, &o, &failure);
     if (s != WH_OK) {
         const int status = say("in open", s, &failure);
+        (void)wh_comm_close(c);
         _exit(status);
     }
     if (rank == 1 && (is("any") || is("batch"))) {

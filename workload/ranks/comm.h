@@ -59,8 +59,10 @@ typedef struct wh_comm_options {
 } wh_comm_options;
 
 /* Calls MPI_Init_thread if nobody has; wh_comm_close then calls MPI_Finalize. failure: NULL, or
- * gets what went wrong, since there is no communicator to ask. Errors: BAD_ARGUMENT, OUT_OF_MEMORY,
- * and those above. Cost: a small message from each rank to each, and MPI_Comm_idup. */
+ * gets what went wrong. On failure *comm is NULL, or a communicator of which only wh_comm_close is
+ * left: say what went wrong, and close it, so that the other ranks can say it, too. Errors:
+ * BAD_ARGUMENT, OUT_OF_MEMORY, and those above. Cost: a small message from each rank to each,
+ * MPI_Comm_idup. */
 wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
                            wh_comm_failure *failure);
 

@@ -234,8 +234,6 @@ wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
         if (failure != NULL) {
             *failure = c->failure;
         }
-        *comm = NULL;
-        (void)wh_comm_close(c);
     }
     return s;
 }

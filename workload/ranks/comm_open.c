@@ -114,17 +114,12 @@ wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
     if (failure != NULL) {
         *failure = c->failure;
     }
-    if (s != WH_OK) {
-        if (c->failure.reason == WH_COMM_NOTHING || c->failure.reason == WH_COMM_OTHER_BUILD) {
-            if (c->mpi != NULL && c->mpi->owns_mpi) {
-                (void)MPI_Finalize(); /* all ranks are there, and say the same */
-            }
-            drop(c);
-        }
+    if (c->failure.reason == WH_COMM_NOTHING && s != WH_OK) { /* other ranks do not know of it */
+        drop(c);
         return s;
     }
     *comm = c;
-    return WH_OK;
+    return s;
 }
 
 /* Whether all ranks have come here, too: so that each may say its failure before the first one
@@ -157,7 +152,7 @@ static int all_come(wh_comm *c) {
 
 static void stop_listening(wh_comm *c) {
     whi_comm_mpi *m = c->mpi;
-    for (int r = 0; r < c->size; r++) {
+    for (int r = 0; r < c->size && m->owns_comm; r++) {
         if (m->notices[r] != MPI_REQUEST_NULL) {
             (void)MPI_Cancel(&m->notices[r]);
             (void)MPI_Wait(&m->notices[r], MPI_STATUS_IGNORE);
