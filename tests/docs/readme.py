@@ -7,8 +7,8 @@ and every allocator of list.h is in the README's table.
 An example marks what is shown: between /* [readme */ and /* readme] */ for README.md, between
 /* [docs NAME */ and /* docs] */ for docs/CUDA.md, /* [graph */ and /* graph] */ for docs/GRAPH.md.
 docs/MEMORY.md has parts between /* [memory NAME */ and /* memory] */; docs/GAUGE.md,
-docs/CHECKED.md, docs/LEAKS.md, docs/CPP.md, docs/ABI.md and docs/REPLACE_MALLOC.md likewise, and
-docs/tessera/reserve.md, where the other code is abridged.
+docs/CHECKED.md, docs/LEAKS.md, docs/CPP.md, docs/ABI.md, docs/REPLACE_MALLOC.md and
+docs/SEVERAL_GPUS.md likewise, and docs/tessera/reserve.md, where the other code is abridged.
 
     readme.py SOURCE_DIR
 """
@@ -28,7 +28,8 @@ def shown(text, languages):
 
 def marked(root, begin, end):
     """(example, code) of each part of an example between two marks."""
-    files = sorted(f for f in root.glob("examples/*") if f.suffix in (".c", ".cpp", ".cu", ".h"))
+    files = sorted(f for folder in ("examples/*", "examples/mpi/*") for f in root.glob(folder)
+                   if f.suffix in (".c", ".cpp", ".cu", ".h"))
     return [(f.name, textwrap.dedent(re.sub(MARK, "", code, flags=re.M))) for f in files
             for code in re.findall(MARKED % (begin, end), f.read_text(), re.S)]
 
@@ -46,6 +47,7 @@ def snippets(root):
                                  ("docs/CPP.md", r"cpp \w+", "cpp"),
                                  ("docs/ABI.md", r"abi \w+", "abi"),
                                  ("docs/REPLACE_MALLOC.md", r"replace \w+", "replace"),
+                                 ("docs/SEVERAL_GPUS.md", r"ranks \w+", "ranks"),
                                  ("docs/GRAPH.md", "graph", "graph")):
         blocks = shown((root / document).read_text(), ("c", "cpp"))
         parts = marked(root, begin, end)

@@ -1,0 +1,248 @@
+/* comm.c: the communicator's calls, with all ranks there: what comes is what was sent, and what one
+ * rank reports all know. faults.c has ranks that do not come. */
+#include "ranks_test.h"
+
+static unsigned char byte_of(int from, int to, uint64_t i) {
+    return (unsigned char)(from * 31 + to * 7 + (int)(i % 251));
+}
+
+/* Each rank knows what each pair exchanges. */
+static void exchange(wh_comm *c) {
+    wh_comm_buffer got = {0};
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c);
+    uint64_t random = 42;
+    for (uint64_t round = 0; round < 20; round++) {
+        uint64_t bytes[MOST_RANKS][MOST_RANKS], at = 0;
+        for (int a = 0; a < size; a++) {
+            for (int b = 0; b < size; b++) {
+                const uint32_t most = round < 18 ? 4000 : 300000;
+                bytes[a][b] = below(&random, most);
+                bytes[a][b] *= below(&random, 3) != 0;
+            }
+        }
+        unsigned char *data = malloc((size_t)size * 300000);
+        assert_non_null(data);
+        for (int to = 0; to < size; to++) {
+            for (uint64_t i = 0; i < bytes[rank][to]; i++) {
+                data[at++] = byte_of(rank, to, i);
+            }
+        }
+        expect_ok(c, wh_comm_all_to_all(c, data, bytes[rank], &got));
+        for (int from = 0; from < size; from++) {
+            assert_int_equal(got.bytes[from], bytes[from][rank]);
+            for (uint64_t i = 0; i < got.bytes[from]; i++) {
+                assert_int_equal(got.data[got.offset[from] + i], byte_of(from, rank, i));
+            }
+        }
+        free(data);
+    }
+    wh_comm_buffer_free(&got);
+}
+
+static void all_to_all(void **state) {
+    (void)state;
+    for (uint64_t piece = 0; piece < 3; piece++) {
+        wh_comm *c = open_comm(piece * 1000);
+        exchange(c);
+        expect_ok(c, wh_comm_close(c));
+    }
+}
+
+static void all_gather(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(64);
+    wh_comm_buffer got = {0};
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c);
+    unsigned char own[MOST_RANKS * 100];
+    for (uint64_t i = 0; i < sizeof own; i++) {
+        own[i] = byte_of(rank, 0, i);
+    }
+    for (int round = 0; round < 3; round++) {
+        expect_ok(c, wh_comm_all_gather(c, own, (uint64_t)(rank * 100 + round), &got));
+        for (int from = 0; from < size; from++) {
+            assert_int_equal(got.bytes[from], from * 100 + round);
+            for (uint64_t i = 0; i < got.bytes[from]; i++) {
+                assert_int_equal(got.data[got.offset[from] + i], byte_of(from, 0, i));
+            }
+        }
+    }
+    wh_comm_buffer_free(&got);
+    expect_ok(c, wh_comm_close(c));
+}
+
+static void all_reduce(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(80);
+    const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
+    uint64_t n[100];
+    double x[100];
+    for (wh_comm_op op = WH_COMM_SUM; op <= WH_COMM_MIN; op++) {
+        for (uint64_t i = 0; i < 100; i++) {
+            n[i] = i == 99 ? UINT64_MAX : (rank + 1) * i; /* a sum wraps */
+            x[i] = (double)(rank * i) / 4;
+        }
+        expect_ok(c, wh_comm_all_reduce(c, n, 100, WH_COMM_U64, op));
+        expect_ok(c, wh_comm_all_reduce(c, x, 100, WH_COMM_F64, op));
+        for (uint64_t i = 0; i < 99; i++) {
+            const uint64_t sum = size * (size + 1) / 2;
+            const uint64_t factor[] = {sum, size, 1}, lower[] = {sum - size, size - 1, 0};
+            assert_int_equal(n[i], i * factor[op]);
+            assert_true(x[i] == (double)(i * lower[op]) / 4);
+        }
+        assert_true(n[99] == (op == WH_COMM_SUM ? UINT64_MAX - size + 1 : UINT64_MAX));
+    }
+    expect_ok(c, wh_comm_close(c));
+}
+
+/* All ranks say the same of the failure, and go on after a report. */
+static void reports(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(0);
+    wh_comm_buffer got = {0};
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c);
+    uint64_t bytes[MOST_RANKS] = {0}, one = 1;
+    for (int r = 0; r < size; r++) {
+        bytes[r] = 3;
+    }
+    for (int bad = 0; bad < size; bad++) {
+        if (rank >= bad) { /* of several, the first rank's counts */
+            wh_comm_report(c, WH_OUT_OF_MEMORY, rank == bad ? "no room here" : "nor here");
+            wh_comm_report(c, WH_CORRUPT, "later");
+        }
+        wh_status s = WH_OK;
+        switch (bad % 4) {
+        case 0:
+            s = wh_comm_agree(c);
+            break;
+        case 1:
+            s = wh_comm_all_to_all(c, "abcabcabcabc" /* 3 each */, bytes, &got);
+            break;
+        case 2:
+            s = wh_comm_all_gather(c, "abc", 3, &got);
+            break;
+        default:
+            s = wh_comm_all_reduce(c, &one, 1, WH_COMM_U64, WH_COMM_SUM);
+            break;
+        }
+        const wh_comm_failure *f = wh_comm_last_failure(c);
+        assert_int_equal(s, WH_OUT_OF_MEMORY);
+        assert_int_equal(f->status, WH_OUT_OF_MEMORY);
+        assert_int_equal(f->reason, WH_COMM_REPORTED);
+        assert_int_equal(f->rank, bad);
+        assert_non_null(strstr(f->text, "no room here"));
+        expect_ok(c, wh_comm_agree(c));
+    }
+    assert_int_equal(one, 1); /* nothing was added */
+    wh_comm_buffer_free(&got);
+    expect_ok(c, wh_comm_close(c));
+}
+
+/* Ranks that do not do the same: each says which rank it is. */
+static void unequal(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        wh_comm *c = open_comm(0);
+        wh_comm_buffer got = {0};
+        const int rank = wh_comm_rank(c), odd = wh_comm_size(c) - 1;
+        uint64_t numbers[2] = {0};
+        wh_status s = WH_OK;
+        if (kind == 0) {
+            wh_comm_expect(c, rank == odd, "numbers of legs");
+            s = wh_comm_agree(c);
+        } else if (kind == 1) {
+            s = wh_comm_all_reduce(c, numbers, rank == odd ? 2 : 1, WH_COMM_U64, WH_COMM_SUM);
+        } else if (kind == 2) {
+            s = rank == odd ? wh_comm_all_gather(c, "a", 1, &got) : wh_comm_agree(c);
+        } else { /* it has had enough: one call fewer */
+            s = rank == odd ? wh_comm_close(c) : wh_comm_agree(c);
+        }
+        assert_int_equal(s, WH_BAD_ARGUMENT);
+        if (kind != 3 || rank != odd) {
+            char name[20];
+            (void)snprintf(name, sizeof name, "rank %d", odd);
+            assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_UNEQUAL);
+            assert_int_equal(wh_comm_last_failure(c)->rank, odd);
+            assert_non_null(strstr(wh_comm_last_failure(c)->text, name));
+            assert_int_equal(wh_comm_agree(c), WH_BAD_ARGUMENT); /* it is dead */
+            assert_int_equal(wh_comm_close(c), WH_BAD_ARGUMENT);
+        }
+        wh_comm_buffer_free(&got);
+    }
+}
+
+/* A rank that has no memory for what comes: too late to report it, so it is over. */
+static void no_room(void **state) {
+    (void)state;
+    wh_comm *c = NULL;
+    wh_comm_failure failure;
+    wh_comm_options o;
+    wh_comm_buffer got = {0};
+    static unsigned char data[100000];
+    int rank = 0, size = 0;
+    memset(&o, 0, sizeof o);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    o.seconds = 60;
+    o.most = rank == size - 1 ? sizeof data : 0;
+    assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_OK);
+    expect_ok(c, wh_comm_all_gather(c, data, sizeof data / (uint64_t)size, &got));
+    wh_status s = wh_comm_all_gather(c, data, sizeof data, &got);
+    s = s == WH_OK ? wh_comm_agree(c) : s; /* this rank may have had its data by then */
+    assert_int_equal(s, WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_ENGINE);
+    assert_int_equal(wh_comm_last_failure(c)->rank, size - 1);
+    assert_int_equal(wh_comm_close(c), WH_OUT_OF_MEMORY);
+}
+
+/* Where there are no NCCL or no GPUs, all ranks learn why. */
+static void by_nccl(void **state) {
+    (void)state;
+    wh_comm *c = NULL;
+    wh_comm_failure failure;
+    wh_comm_options o;
+    uint64_t n = 1;
+    memset(&o, 0, sizeof o);
+    memset(&failure, 0, sizeof failure);
+    o.seconds = 30;
+    const wh_status s = wh_comm_open_nccl(&c, &o, &failure);
+    if (s != WH_OK) {
+        (void)wh_comm_close(c);
+        assert_int_equal(failure.status, s);
+        assert_true(failure.text[0] != '\0');
+        print_message("left out: %s\n", failure.text);
+        return;
+    }
+    exchange(c);
+    expect_ok(c, wh_comm_all_reduce(c, &n, 1, WH_COMM_U64, WH_COMM_SUM));
+    assert_int_equal(n, wh_comm_size(c));
+    expect_ok(c, wh_comm_close(c));
+}
+
+static void other_version(void **state) {
+    (void)state;
+    wh_comm *c = NULL;
+    wh_comm_failure failure;
+    wh_comm_options o;
+    int rank = 0, size = 0;
+    memset(&o, 0, sizeof o);
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    o.seconds = 30;
+    o.version = rank == size - 1 ? WH_VERSION + 1 : 0;
+    assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_WRONG_BUILD);
+    assert_int_equal(wh_comm_agree(c), WH_WRONG_BUILD);
+    assert_int_equal(wh_comm_close(c), WH_WRONG_BUILD);
+    assert_int_equal(failure.reason, WH_COMM_OTHER_BUILD);
+    assert_int_equal(failure.rank, size - 1);
+    assert_int_equal(wh_comm_open_mpi(NULL, &o, &failure), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_close(NULL), WH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_to_all), cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
+        cmocka_unit_test(reports),    cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
+        cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
+    };
+    return run_ranks(tests, sizeof tests / sizeof *tests);
+}

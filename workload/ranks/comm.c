@@ -1,0 +1,214 @@
+/* comm.c: the calls of the communicator that are the same for all engines. */
+#include "workload/ranks/comm_own.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what the lines of all ranks say ------------------------------------------------------------
+ */
+
+typedef uint64_t (*field_of)(const whi_comm_header *h);
+
+static uint64_t build_of(const whi_comm_header *h) {
+    return h->magic ^ (uint64_t)h->header_bytes << 32 ^ h->version << 40;
+}
+static uint64_t call_of(const whi_comm_header *h) {
+    return h->sequence << 8 | h->call;
+}
+static uint64_t check_of(const whi_comm_header *h) {
+    return h->check;
+}
+
+/* How many ranks have the same as rank r. */
+static int alike(const wh_comm *c, field_of field, int r) {
+    int n = 0;
+    for (int i = 0; i < c->size; i++) {
+        n += field(&c->in[i]) == field(&c->in[r]);
+    }
+    return n;
+}
+
+/* The first rank that has not what most have; of two that as many have, what the lower rank has
+ * counts. -1: all have the same. *usual: a rank that has what most have. */
+static int odd_one(const wh_comm *c, field_of field, int *usual) {
+    *usual = 0;
+    if (alike(c, field, 0) == c->size) {
+        return -1;
+    }
+    for (int r = 1; r < c->size; r++) {
+        *usual = alike(c, field, r) > alike(c, field, *usual) ? r : *usual;
+    }
+    int odd = 0;
+    while (field(&c->in[odd]) == field(&c->in[*usual])) {
+        odd++;
+    }
+    return odd;
+}
+
+wh_status whi_comm_judge(wh_comm *c) {
+    int usual = 0, odd = odd_one(c, build_of, &usual);
+    const whi_comm_header *in = c->in;
+    if (odd >= 0) {
+        return whi_comm_fail(c, odd, WH_COMM_OTHER_BUILD, WH_WRONG_BUILD,
+                             "rank %d is of version %llu, rank %d of version %llu", odd,
+                             (unsigned long long)in[odd].version, usual,
+                             (unsigned long long)in[usual].version);
+    }
+    odd = odd_one(c, call_of, &usual);
+    if (odd >= 0) {
+        return whi_comm_fail(c, odd, WH_COMM_UNEQUAL, WH_BAD_ARGUMENT,
+                             "rank %d is in its call %llu, %s; rank %d in its call %llu, %s", odd,
+                             (unsigned long long)in[odd].sequence, whi_comm_call_name(in[odd].call),
+                             usual, (unsigned long long)in[usual].sequence,
+                             whi_comm_call_name(in[usual].call));
+    }
+    for (int r = 0; r < c->size; r++) {
+        if (in[r].status != WH_OK) {
+            const wh_status s =
+                in[r].status < WH_STATUS_COUNT ? (wh_status)in[r].status : WH_DEVICE_ERROR;
+            return whi_comm_fail(c, r, WH_COMM_REPORTED, s, "rank %d: %s: %.95s", r,
+                                 wh_status_name(s), in[r].text);
+        }
+    }
+    odd = odd_one(c, check_of, &usual);
+    if (odd >= 0) {
+        return whi_comm_fail(c, odd, WH_COMM_UNEQUAL, WH_BAD_ARGUMENT,
+                             "rank %d has other %.95s in its %s than rank %d", odd, in[odd].text,
+                             whi_comm_call_name(in[odd].call), usual);
+    }
+    return WH_OK;
+}
+
+wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
+    if (c->dead) {
+        return c->failure.status;
+    }
+    for (int r = 0; r < c->size; r++) {
+        whi_comm_header *h = &c->out[r];
+        memset(h, 0, sizeof *h);
+        h->magic = WHI_COMM_MAGIC;
+        h->header_bytes = (uint32_t)sizeof *h;
+        h->version = c->version;
+        h->sequence = c->sequence;
+        h->check = check + c->check;
+        h->bytes = c->report == WH_OK ? c->bytes[r] : 0;
+        h->call = (uint32_t)call;
+        h->status = (uint32_t)c->report;
+        const char *what = c->what != NULL ? c->what : "sizes";
+        (void)snprintf(h->text, sizeof h->text, "%s", c->report != WH_OK ? c->report_text : what);
+    }
+    c->sequence++;
+    c->report = WH_OK;
+    c->what = NULL;
+    c->check = 0;
+    memset(c->report_text, 0, sizeof c->report_text);
+    const wh_status s = whi_comm_mpi_headers(c);
+    return s != WH_OK ? s : whi_comm_judge(c);
+}
+
+/* --- calls --------------------------------------------------------------------------------------
+ */
+
+wh_status wh_comm_agree(wh_comm *c) {
+    memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
+    return whi_comm_headers(c, WHI_COMM_AGREE, 0);
+}
+
+wh_status wh_comm_give_up(wh_comm *c, wh_status status, const char *line) {
+    if (!c->dead) {
+        (void)whi_comm_fail(c, c->rank, WH_COMM_ENGINE, status, "rank %d: %s: %.120s", c->rank,
+                            wh_status_name(status), line);
+        whi_comm_tell(c);
+    }
+    return status;
+}
+
+void wh_comm_buffer_free(wh_comm_buffer *b) {
+    free(b->data);
+    free(b->bytes);
+    free(b->offset);
+    memset(b, 0, sizeof *b);
+}
+
+/* Room for what the lines of the other ranks announce. */
+static wh_status make_room(const wh_comm *c, wh_comm_buffer *b) {
+    const size_t entries = (size_t)c->size + 1;
+    if (b->bytes == NULL) {
+        b->bytes = calloc(entries, sizeof *b->bytes);
+        b->offset = calloc(entries, sizeof *b->offset);
+    }
+    if (b->bytes == NULL || b->offset == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    uint64_t sum = 0;
+    for (int r = 0; r < c->size; r++) {
+        b->bytes[r] = c->in[r].bytes;
+        b->offset[r] = sum;
+        sum += b->bytes[r];
+    }
+    b->offset[c->size] = sum;
+    if (sum > c->most) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (sum > b->room || b->data == NULL) {
+        free(b->data);
+        b->room = sum + sum / 4 + 64;
+        b->data = malloc(b->room);
+        if (b->data == NULL) {
+            b->room = 0;
+            return WH_OUT_OF_MEMORY;
+        }
+    }
+    return WH_OK;
+}
+
+/* Moves what c->from and c->bytes say. */
+static wh_status move_data(wh_comm *c, wh_comm_buffer *got) {
+    if (make_room(c, got) != WH_OK) {
+        /* the others are about to send: too late to report it */
+        (void)whi_comm_fail(c, c->rank, WH_COMM_ENGINE, WH_OUT_OF_MEMORY,
+                            "rank %d has no host memory for %llu bytes of the other ranks", c->rank,
+                            (unsigned long long)(got->offset != NULL ? got->offset[c->size] : 0));
+        whi_comm_tell(c);
+        return WH_OUT_OF_MEMORY;
+    }
+    for (int r = 0; r < c->size; r++) {
+        c->to[r] = got->data + got->offset[r];
+    }
+    const whi_comm_exchange x = {c->from, c->bytes, c->to, got->bytes};
+    if (c->bytes[c->rank] != 0) {
+        memcpy(c->to[c->rank], c->from[c->rank], c->bytes[c->rank]);
+    }
+    return c->engine->exchange(c, &x);
+}
+
+wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes,
+                             wh_comm_buffer *got) {
+    const int works = c->report == WH_OK;
+    const unsigned char *at = data;
+    for (int r = 0; r < c->size; r++) {
+        c->bytes[r] = works ? bytes[r] : 0;
+        c->from[r] = at;
+        at = works && at != NULL ? at + bytes[r] : at;
+    }
+    const wh_status s = whi_comm_headers(c, WHI_COMM_ALL_TO_ALL, 0);
+    return s != WH_OK ? s : move_data(c, got);
+}
+
+wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_comm_buffer *got) {
+    for (int r = 0; r < c->size; r++) {
+        c->bytes[r] = bytes;
+        c->from[r] = data;
+    }
+    const wh_status s = whi_comm_headers(c, WHI_COMM_ALL_GATHER, 0);
+    return s != WH_OK ? s : move_data(c, got);
+}
+
+wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type type, wh_comm_op op) {
+    const whi_comm_numbers numbers = {data, n, type, op};
+    memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
+    const wh_status s =
+        whi_comm_headers(c, WHI_COMM_ALL_REDUCE, n << 8 | (uint64_t)type << 4 | (uint64_t)op);
+    return s != WH_OK || n == 0 || c->size == 1 ? s : c->engine->reduce(c, &numbers);
+}

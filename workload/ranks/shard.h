@@ -1,0 +1,144 @@
+/* shard.h: a graph that changes, on several ranks: each has a part of it on a device and in a heap
+ * of its own. Host C11.
+ *
+ * Every vertex belongs to a rank, which has its arcs in a graph of warpheap/graph.h. Who owns what
+ * is told by a hash of the number, or by ranges, and by a map of those that have been moved. A
+ * batch may have any arcs on any rank: they are routed to the owners of their sources.
+ *
+ *     wh_comm_open_mpi(&comm, NULL, NULL);
+ *     wh_shard_options o = {0};
+ *     o.comm = comm; o.heap = heap; o.vertices = 1000000;
+ *     wh_shard_open(&shard, &o);
+ *     wh_shard_insert(shard, &batch, &result);     // all ranks, each its own batch
+ *
+ * Answers are those of one graph to which all ranks' batches came as one. All calls but
+ * wh_shard_close, wh_shard_local, wh_shard_owner and wh_shard_is_vertex are made by all ranks in
+ * the same order. Arrays are host memory, but for batches. A status that is not WH_OK is the same
+ * on all ranks, but for NO_VERTEX, which is of this rank's arcs alone; wh_comm_last_failure says
+ * which rank it is about, and why. What comm.h says of dead communicators holds for the graph: only
+ * wh_shard_close is left then.
+ *
+ * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 40
+ * bytes for each id of the whole graph, and 7 bytes an id on the host.
+ */
+#ifndef WHI_WORKLOAD_RANKS_SHARD_H
+#define WHI_WORKLOAD_RANKS_SHARD_H
+
+#include "warpheap/graph_algorithms.h"
+#include "warpheap/graph_vertices.h"
+
+#include "workload/ranks/comm.h"
+
+typedef struct wh_shard wh_shard;
+
+typedef enum wh_shard_split {
+    WH_SHARD_HASH, /* numbers in a row belong to different ranks: loads are alike */
+    WH_SHARD_RANGE /* rank r has the r-th part of the ids: neighbours by number are together */
+} wh_shard_split;
+
+/* Zero (NULL) means the default. The same on all ranks, but for comm, heap and piece. */
+typedef struct wh_shard_options {
+    wh_comm *comm;          /* required; outlives the graph */
+    wh_heap *heap;          /* required: of this rank; outlives the graph */
+    uint64_t vertices;      /* at first: 0 .. vertices - 1 */
+    uint64_t most_vertices; /* ids that there can be; 0: as vertices */
+    wh_shard_split split;
+    int undirected;
+    uint64_t batch; /* arcs of the largest batch that comes to a rank, for which memory is taken at
+                       once; 0: when it comes */
+    uint64_t piece; /* triangles: bytes of lists that this rank sends at a time; 0: 16 MiB */
+} wh_shard_options;
+
+/* Errors: BAD_ARGUMENT (also: the options of a rank differ, or its library lays graphs out in
+ * another way), and those of wh_graph_create on any rank. On failure *shard is NULL. */
+wh_status wh_shard_open(wh_shard **shard, const wh_shard_options *options);
+
+/* Of this rank alone: frees its part. NULL is ignored. */
+wh_status wh_shard_close(wh_shard *shard);
+
+/* This rank's part: for kernels, wh_graph_get_stats, wh_graph_check. Its ids are those of the whole
+ * graph; those of other ranks have no arcs in it. Do not change it. */
+wh_graph *wh_shard_local(wh_shard *shard);
+
+int wh_shard_owner(const wh_shard *shard, uint32_t v); /* -1: no id */
+int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
+
+/* --- batches ----------------------------------------------------------------------------------
+ *
+ * from, to, n, done and erases are read, on the host or on the device of this rank (on_device,
+ * after what `stream` still does); values must be NULL. n may differ between ranks, and be 0.
+ * result and done (both may be NULL) are of this rank's arcs; an arc in the batches of two ranks is
+ * applied for one of them.
+ *
+ * A batch is applied on all ranks or on none. In order: the owners insert what is to come; all
+ * ranks agree; then they erase what is to go. If a rank could not insert, for want of memory or as
+ * its device failed, the others take back what they inserted, which needs no memory: the status is
+ * that rank's, result is 0, done is as it was, and the graph as before. If a rank does not come to
+ * the agreement (it has ended) the others take it back as well, and report its end. Only a rank
+ * that ends within the agreement itself can leave one of two others with the batch and the other
+ * without it: both say at their next call, at the latest, that the rank has ended.
+ *
+ * While a mixed batch goes in, a rank needs memory for what comes before it has back what goes:
+ * more than wh_graph_update, which erases first.
+ *
+ * Errors: OUT_OF_MEMORY: a heap, device or host is full; NO_VERTEX: arcs of this rank's batch have
+ * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values.
+ * Cost: an arc is 8 bytes to its owner and 1 back, twice if undirected; three calls of the
+ * communicator; the batch of graph.h; on the host O(n), and for mixed batches a sort. */
+wh_status wh_shard_insert(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
+wh_status wh_shard_erase(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
+wh_status wh_shard_update(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
+
+/* done[i] (required): 1 if the arc is there, else 0. Cost: 8 bytes there, 1 back. */
+wh_status wh_shard_has(wh_shard *shard, const wh_graph_batch *batch);
+
+/* degree[v] of each id, on all ranks. Cost: 4 bytes a vertex from its owner to each rank. */
+wh_status wh_shard_degrees(wh_shard *shard, uint32_t *degree);
+
+/* The whole graph as arrays, on rank `root`, or on all with WH_SHARD_ALL; rows are in any order.
+ * Elsewhere arrays may be NULL. *n, on all ranks: arcs. BAD_ARGUMENT: a rank that gets them has no
+ * room for as many. Cost: that of the degrees, and 4 bytes an arc to each rank that gets them. */
+#define WH_SHARD_ALL (-1)
+wh_status wh_shard_to_csr(wh_shard *shard, int root, const wh_graph_arrays *arrays, uint64_t *n);
+
+/* --- vertices ----------------------------------------------------------------------------------
+ */
+
+/* n new vertices for this rank, without names: ids[i]. Ids are given out in the order of the ranks:
+ * those removed last, then those that never were. All or none on all ranks. OUT_OF_MEMORY: there
+ * are not as many ids. Cost: one call of the communicator, 8 bytes a rank. */
+wh_status wh_shard_add_vertices(wh_shard *shard, uint64_t n, uint32_t *ids);
+
+/* The vertices of all ranks' lists go, with their arcs and those that lead to them. result (or
+ * NULL): of this rank's list, but for `arcs`: of all. NO_VERTEX: of this rank's list. Cost: 4 bytes
+ * an entry to every rank, and two passes over the graph for each 65,536 of them. */
+wh_status wh_shard_remove_vertices(wh_shard *shard, const uint32_t *ids, uint64_t n,
+                                   wh_graph_vertices_result *result);
+
+/* The ids of all ranks' lists belong to rank `to` from now on, with their arcs; of an id in two
+ * lists the higher rank's counts. Ids stay as they are. All or nothing, as a batch.
+ * Errors: BAD_ARGUMENT: no such id or rank; OUT_OF_MEMORY. Cost: 8 bytes an entry to every rank, 4
+ * bytes an arc and 8 a vertex to the new owner, and a copy of a rank's adjacencies to its host. */
+wh_status wh_shard_move(wh_shard *shard, const uint32_t *ids, uint64_t n, int to);
+
+/* Moves vertices from ranks that have more than `most` times the mean of all ranks' arcs (1.1, say;
+ * at least 1) to those with the fewest, in the order of their ids. *moved (or NULL): how many. */
+wh_status wh_shard_rebalance(wh_shard *shard, double most, uint64_t *moved);
+
+/* --- algorithms --------------------------------------------------------------------------------
+ */
+
+/* As wh_graph_pagerank: the same bits. rank: an entry for each id, on all ranks. start: NULL,
+ * or such an array, the same on all ranks.
+ * Device memory: 16 bytes an id. Cost: an iteration is a kernel of an atomic an arc, copies of 8
+ * bytes an id to the device and back, and 8 bytes for each id from each rank to its owner. */
+wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *options, float *rank,
+                            wh_graph_pagerank_result *result);
+
+/* As wh_graph_triangles, *total on all ranks. UNSUPPORTED: the graph is directed.
+ * Cost: a copy as of PageRank, the degrees, and of each vertex its list of neighbours that come
+ * after it by degree, 4 bytes an entry and 4, to each rank that owns one of them: at most
+ * options.piece at a time, or one list. The lists are looked up in each other on the host. */
+wh_status wh_shard_triangles(wh_shard *shard, uint64_t *total);
+
+#endif
