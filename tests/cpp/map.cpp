@@ -310,6 +310,54 @@ void test_latest(void **state) {
     }
 }
 
+/* Keys are their bits. */
+struct padded {
+    uint32_t a;
+    uint8_t b;
+};
+struct point {
+    float x, y;
+};
+struct counted {
+    uint32_t a;
+    uint16_t b, c;
+};
+} // namespace
+template <> struct wh::has_no_padding<point> { static constexpr bool value = true; };
+namespace {
+#if WH_HAS_UNIQUE_BITS_
+static_assert(!wh::has_no_padding<padded>::value, "a hash_map of these does not compile");
+#endif
+static_assert(wh::has_no_padding<counted>::value && wh::has_no_padding<double>::value &&
+                  wh::has_no_padding<void *>::value,
+              "of these it does");
+
+struct key_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+};
+WH_KERNEL(use_keys, key_args, a) {
+    wh::hash_map<counted, padded> structs(a.heap);
+    wh::hash_map<point, int> points(a.heap);
+    wh::hash_set<double> numbers(a.heap);
+    padded found = {0, 0};
+    int n = 0;
+    CHECK(structs.insert({1, 2, 3}, {4, 5}).success() && !structs.contains({1, 2, 4}));
+    CHECK(structs.find({1, 2, 3}, found) && found.a == 4 && found.b == 5);
+    CHECK(points.insert({1, 0}, 6).success() && points.find({1, 0}, n) && n == 6);
+    CHECK(!points.contains({1, -0.0f}));
+    CHECK(numbers.insert(0.0).success() && !numbers.contains(-0.0) && numbers.contains(0.0));
+}
+void test_keys(void **state) {
+    (void)state;
+    place p(first_seed(), 8 << 20);
+    key_args a;
+    a.heap = p.ref();
+    a.wrong = p.wrong;
+    p.run(use_keys, a, 2, 16);
+    p.close();
+}
+
 struct set_args {
     wh::heap_ref heap;
     uint32_t *wrong;
@@ -357,6 +405,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many), cmocka_unit_test(test_few),    cmocka_unit_test(test_growth),
         cmocka_unit_test(test_full), cmocka_unit_test(test_latest), cmocka_unit_test(test_set),
+        cmocka_unit_test(test_keys),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

@@ -70,6 +70,14 @@
 
 #include "warpheap/detail/simt/begin.h"
 
+#if __cplusplus >= 201703L
+#define WH_HAS_UNIQUE_BITS_ 1
+#elif defined(__has_builtin)
+#define WH_HAS_UNIQUE_BITS_ __has_builtin(__has_unique_object_representations)
+#else
+#define WH_HAS_UNIQUE_BITS_ 0
+#endif
+
 namespace wh {
 inline namespace WH_HPP_KIND {
 
@@ -98,6 +106,20 @@ template <class Key> struct hash {
         return wh_mix64(bits);
     }
 };
+
+/* Whether all bits of a Key are part of its value, which the map looks at: padding may differ from
+ * one copy to the next. The language knows, if the compiler can tell (C++17, or GCC and clang), but
+ * not of structs with float or double: a specialization with `value` true says that one of these
+ * has no padding. Keys that are equal by ==, as 0.0 and -0.0, are two by their bits. */
+template <class Key> struct has_no_padding {
+#if WH_HAS_UNIQUE_BITS_
+    static constexpr bool value = __has_unique_object_representations(Key);
+#else
+    static constexpr bool value = true;
+#endif
+};
+template <> struct has_no_padding<float> { static constexpr bool value = true; };
+template <> struct has_no_padding<double> { static constexpr bool value = true; };
 
 template <class Key, class T, class Hash = hash<Key>> class hash_map {
   public:
@@ -196,6 +218,7 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
   private:
     static_assert(sizeof(Key) <= 8 && sizeof(T) <= 8, "keys and values have 8 bytes at most");
     static_assert(__is_trivially_copyable(Key) && __is_trivially_copyable(T), "plain data");
+    static_assert(has_no_padding<Key>::value, "keys are compared by all their bits");
 
 #ifdef WH_HOSTILE
     static constexpr uint32_t first_buckets = 1; /* log2 of those in the map itself */

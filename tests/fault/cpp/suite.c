@@ -5,6 +5,7 @@
 
 static const workload workloads[] = {
     {"objects", objects_main, "test_objects"},
+    {"no-heap", objects_main, "test_no_heap"},
     {"vector", vector_main, "test_roomy"},
     {"vector-tight", vector_main, "test_tight"},
     {"stack", shared_main, "test_stack"},
@@ -24,6 +25,7 @@ static const workload workloads[] = {
 
 static const fault faults[] = {
     {"objects_many", "objects", EVERYWHERE},
+    {"objects_no_heap", "no-heap", EVERYWHERE},
     {"vector_full", "vector-tight", EVERYWHERE},
     {"vector_cut", "vector", EVERYWHERE},
     {"vector_replace", "vector", EVERYWHERE},
