@@ -36,9 +36,9 @@
  *         stores log2, so nobody begins to grow again
  * P1      the fields of a node, and where a bucket leads: cas of the link to it, release -> load of
  *         a link, acquire
- * P2      a new life: a fence, then the stores of the fields -> loads of next, order, key and
- *         value, acquire, of one who comes from an older life: he sees then that the link to the
- *         node has changed
+ * P2      a new life but the first: a fence, then the stores of the fields -> loads of next,
+ *         order, key and value, acquire, of one who comes from an older life: he sees then that
+ *         the link to the node has changed
  * P3      pieces, all 0: fetch_add of cleared, release -> that of the last one, acquire; his store
  *         of log2, release -> load of log2, acquire
  * P4      the node that a bucket leads to: fetch_and of the bucket, which takes bit 31 away,
@@ -256,10 +256,22 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     struct place {
         uint64_t *before;
         uint64_t link, next, value; /* to that node, and its own */
+        uint32_t log2;              /* of the buckets that there were, for look_up's caller */
         bool found;                 /* it is the one that was looked for */
         bool late;                  /* it was not, and there is a better place to begin now */
     };
 
+    /* A node of the caller's, which is in no list. */
+    struct owned {
+        uint32_t number;
+        node *at;      /* nullptr: there is none */
+        uint64_t next; /* what its next is */
+
+        WH_DEVICE void lead_to(uint32_t i) {
+            next = own::link_after(next, i);
+            wh_store_u64_relaxed(&at->next, next);
+        }
+    };
     /* Where a search begins: a bucket, and what was seen there. */
     struct origin {
         uint64_t *bucket;
@@ -325,10 +337,12 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     WH_DEVICE insert_result put(const Key &key, const T &value, bool assigns) {
         const uint64_t word = word_of(key);
         const uint32_t h = Hash()(word), order = order_of(h);
-        uint32_t mine = own::none;
+        owned mine = {own::none, nullptr, 0};
         for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
-            grow_if_full(); /* each time: of many that began together all found it empty */
-            if (mine != own::none && is_crowded(attempt)) {
+            if (attempt != 0) {
+                grow_if_full();
+            }
+            if (mine.at != nullptr && is_crowded(attempt)) {
                 continue; /* many have begun together: lists would be long before they are cut */
             }
             const place at = look_up(h, word, true);
@@ -336,12 +350,15 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
                 give_back(mine);
                 return insert_result(0);
             }
-            if (mine == own::none) {
+            if (mine.at == nullptr) {
                 if (!begin_life(mine, order, word, word_of(value))) {
                     return insert_result(-1);
                 }
-                if (is_crowded(0)) {
-                    continue;
+                if (mine.number >> 1 > 1u << at.log2) { /* so many nodes are there at least */
+                    grow_if_full();
+                    if (is_crowded(0)) {
+                        continue;
+                    }
                 }
             }
             if (at.found) {
@@ -355,12 +372,11 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     }
     /* `mine`, of the key `word`, is in the place of the node that was found (I4). false: that has
      * changed. */
-    WH_DEVICE bool replace(const place &at, uint32_t mine, uint64_t word) {
-        node *n = pool_.at(mine), *old = pool_.at(number(at.link));
-        const uint64_t next = wh_load_u64_relaxed(&n->next);
-        wh_store_u64_relaxed(&n->next, own::link_after(next, number(at.next)));
+    WH_DEVICE bool replace(const place &at, owned &mine, uint64_t word) {
+        node *old = pool_.at(number(at.link));
+        mine.lead_to(number(at.next));
         const uint64_t to_mine =
-            own::link_after(at.next, mine | WH_PLANT(hash_map_i4, bit_out, 0u)); /* I4 */
+            own::link_after(at.next, mine.number | WH_PLANT(hash_map_i4, bit_out, 0u)); /* I4 */
         if (WH_PLANT_ORDER(hash_map_p1_replace, wh_cas_u64, release)(&old->next, at.next,
                                                                      to_mine) != at.next) { /* P1 */
             return false;
@@ -381,6 +397,7 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
             hope better = {nullptr, 0, grows};
             better.log2 = WH_PLANT_ORDER(hash_map_p3_look, wh_load_u32, acquire)(&log2_); /* P3 */
             at = search(origin_of(h, better.log2), order_of(h), key, better);
+            at.log2 = better.log2;
         } while (at.late);
         return at;
     }
@@ -467,28 +484,31 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         return seen;
     }
     /* `mine` is a new node, in no list, with these fields. false: there is no memory. */
-    WH_DEVICE bool begin_life(uint32_t &mine, uint32_t order, uint64_t key, uint64_t value) {
-        mine = pool_.take();
-        if (mine == own::none) {
+    WH_DEVICE bool begin_life(owned &mine, uint32_t order, uint64_t key, uint64_t value) {
+        bool is_new = false;
+        mine.number = pool_.take(is_new);
+        if (mine.number == own::none) {
             return false;
         }
-        node *n = pool_.at(mine);
-        WH_PLANT(hash_map_p2_life, wh_fence(), (void)0); /* P2 */
-        wh_store_u32_relaxed(&n->order, order);
-        wh_store_u64_relaxed(&n->key, key);
-        wh_store_u64_relaxed(&n->value, value);
+        mine.at = pool_.at(mine.number);
+        mine.next = own::link_of(last, 0);
+        if (!is_new) {
+            mine.next = wh_load_u64_relaxed(&mine.at->next);
+            WH_PLANT(hash_map_p2_life, wh_fence(), (void)0); /* P2 */
+        }
+        wh_store_u32_relaxed(&mine.at->order, order);
+        wh_store_u64_relaxed(&mine.at->key, key);
+        wh_store_u64_relaxed(&mine.at->value, value);
         return true;
     }
-    WH_DEVICE void give_back(uint32_t mine) {
-        if (mine != own::none) {
-            pool_.give(mine);
+    WH_DEVICE void give_back(const owned &mine) {
+        if (mine.at != nullptr) {
+            pool_.give(mine.number);
         }
     }
-    WH_DEVICE bool link(const place &at, uint32_t mine) {
-        node *n = pool_.at(mine);
-        const uint64_t next = wh_load_u64_relaxed(&n->next);
-        wh_store_u64_relaxed(&n->next, own::link_after(next, number(at.link)));
-        const uint64_t to_mine = own::link_after(at.link, mine);
+    WH_DEVICE bool link(const place &at, owned &mine) {
+        mine.lead_to(number(at.link));
+        const uint64_t to_mine = own::link_after(at.link, mine.number);
         return WH_PLANT_ORDER(hash_map_p1_link, wh_cas_u64, release)(at.before, at.link, to_mine) ==
                at.link; /* P1 */
     }

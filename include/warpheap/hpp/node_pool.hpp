@@ -90,14 +90,20 @@ template <class Node, uint32_t bits = 31> class node_pool {
         return reinterpret_cast<Node *>(base) + place_in(number);
     }
 
-    /* The number of a node that nobody else has; none: there is no memory. */
+    /* The number of a node that nobody else has; none: there is no memory. is_new: nobody has ever
+     * had it. */
     WH_DEVICE uint32_t take() {
+        bool is_new = false;
+        return take(is_new);
+    }
+    WH_DEVICE uint32_t take(bool &is_new) {
         for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
             const uint64_t seen =
                 WH_PLANT_ORDER(node_pool_p1_look, wh_load_u64, acquire)(&free_); /* P1 */
             const uint32_t number = number_of(seen);
             if (number == none) {
                 const uint32_t fresh = take_fresh();
+                is_new = true;
                 if (fresh != none || number_of(wh_load_u64_relaxed(&free_)) == none) {
                     return fresh;
                 }
@@ -107,6 +113,7 @@ template <class Node, uint32_t bits = 31> class node_pool {
             const uint64_t after =
                 WH_PLANT(node_pool_i1_tag, link_after(seen, next), link_of(next, 0));
             if (wh_cas_u64_relaxed(&free_, seen, after) == seen) {
+                is_new = false;
                 return number;
             }
         }
