@@ -15,9 +15,8 @@
  *         node.order, key, value: by who inserts the node, before it is in the list
  *         a bucket: the same as node.next; 0: nobody has come to it so far. Bit 31: who has set it,
  *         by a cas of the 0, puts it into the list, and stores there till it is in
- *         log2: of the number of buckets: by who clears the last piece of a segment, or of several
- *         growing: idle -> taking, cas -> clearing, or idle, stores of who has made that cas; ->
- *         idle: by who stores log2
+ *         log2: of the number of buckets, growing -> idle: by who has cleared the last piece
+ *         growing: idle -> taking, cas -> clearing, or idle, stores of who has made that cas
  *         buckets: address of each segment, joined: which of them lie in the block of the one
  *         before, cleared: pieces that are, pieces: the next one to clear, and of which segments:
  *         by who has set growing to taking; then cleared, pieces: fetch_add of those who clear
@@ -47,16 +46,13 @@
  *         -> fetch_add of pieces, acquire, of who clears
  * Progress   a cas fails only if another one has succeeded. Nobody waits for who puts a bucket in,
  *         or clears a piece: till then a search begins at the bucket that the new one is a half of.
- *         Inserts wait for who grows, if there are eight times as many nodes as buckets, but
- *         `patience` times at most, and where no node is left for who brings more
- *         (hpp/node_pool.hpp)
+ *         Inserts wait for who grows, if there are eight times as many nodes as buckets, `patience`
+ *         times at most, and where no node is left for who brings more (hpp/node_pool.hpp)
  * Cost    find: three loads of a node, for two nodes in the mean; insert, assign and erase: a cas
- *         or two more, and now and then a malloc. Inserts that come while there are too few buckets
- *         clear a piece of the new ones or some; searches that go over many nodes meanwhile look
- *         for more buckets on their way
+ *         or two more, and now and then a malloc, or pieces of new buckets to clear
  * Memory  erased nodes are used again; the heap gets them and the buckets back by clear. Full:
- *         insert says failed; without room for more buckets searches become longer, and each
- *         insert asks the heap for them again. 2^30 items at most
+ *         insert says failed; without room for more buckets searches become longer, and inserts
+ *         ask the heap for them again. 2^30 items at most
  * Source  O. Shalev and N. Shavit, "Split-ordered lists: lock-free extensible hash tables", J. ACM
  *         53(3), 2006; the list: M. Michael, "High performance dynamic lock-free hash tables and
  *         list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco, std
