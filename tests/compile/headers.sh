@@ -80,7 +80,7 @@ if [ $failed -eq 0 ]; then
         echo "FAIL two units that include everything"
     fi
 fi
-# What must not compile: keys with padding. The same without is the proof that nothing else is wrong.
+# What must not compile: keys with padding. The same without shows that nothing else is wrong.
 if [ "$kind" = gxx ]; then
     for b in char int; do
         echo "#include <warpheap/warpheap.hpp>

@@ -130,9 +130,9 @@ WH_KERNEL_TEMPLATE((class Map), play_map, map_args<Map>, a) {
     }
     a.counts[t] = static_cast<uint32_t>(model.size());
 }
-/* All lanes bring new keys at the same time, so that the map grows all the time and many clear its
- * buckets. Each finds what it has put in, and none of what it has not. In a heap that becomes full
- * meanwhile they find what went in. */
+/* All lanes bring new keys at the same time, so that the map grows all the time. Each finds what it
+ * has put in, and none of what it has not. In a heap that becomes full meanwhile they find what
+ * went in. */
 WH_KERNEL_TEMPLATE((class Map), grow_map, map_args<Map>, a) {
     const uint64_t t = wh_thread_id();
     uint32_t n = 0, value = 0;
