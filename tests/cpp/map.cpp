@@ -130,9 +130,9 @@ WH_KERNEL_TEMPLATE((class Map), play_map, map_args<Map>, a) {
     }
     a.counts[t] = static_cast<uint32_t>(model.size());
 }
-/* All lanes bring new keys at the same time, so that the map grows all the time. Each finds what it
- * has put in, and none of what it has not. In a heap that becomes full meanwhile they find what
- * went in. */
+/* All lanes bring new keys at the same time, so that the map grows all the time and many split its
+ * buckets. Each finds what it has put in, and none of what it has not. In a heap that becomes full
+ * meanwhile they find what went in. */
 WH_KERNEL_TEMPLATE((class Map), grow_map, map_args<Map>, a) {
     const uint64_t t = wh_thread_id();
     uint32_t n = 0, value = 0;
@@ -168,6 +168,7 @@ WH_KERNEL_TEMPLATE((class Map), end_map, map_args<Map>, a) { /* one thread */
         n += a.counts[t];
     }
     CHECK(a.map->size() == n);
+    CHECK(a.is_tight != 0 || 2 * a.map->bucket_count() >= n);
     a.map->for_each([&](uint64_t key, uint32_t value) {
         visited++;
         CHECK(is_of(key, value));
@@ -256,6 +257,46 @@ void test_full(void **state) {
         refused += play<good_map>(seed, bytes, 0, true, LANES, true);
     }
     assert_true(refused > 20);
+}
+
+/* An item of each of many lanes at once: there are many times more than buckets. */
+enum { CROWD = 512 };
+struct crowd_args {
+    wh::heap_ref heap;
+    uint32_t *wrong;
+    wh::hash_map<uint32_t, uint32_t> *map;
+};
+WH_KERNEL(make_crowd, crowd_args, a) {
+    ::new (static_cast<void *>(a.map)) wh::hash_map<uint32_t, uint32_t>(a.heap);
+}
+WH_KERNEL(bring_crowd, crowd_args, a) {
+    const uint32_t t = static_cast<uint32_t>(wh_thread_id());
+    uint32_t value = 0;
+    CHECK(a.map->insert(t, t + 1).success() && a.map->find(t, value) && value == t + 1);
+}
+WH_KERNEL(find_crowd, crowd_args, a) {
+    const uint32_t t = static_cast<uint32_t>(wh_thread_id());
+    uint32_t value = 0;
+    CHECK(a.map->find(t, value) && value == t + 1 && !a.map->contains(t + CROWD));
+}
+WH_KERNEL(end_crowd, crowd_args, a) {
+    CHECK(a.map->size() == CROWD && a.map->bucket_count() >= CROWD / 2);
+    a.map->~hash_map();
+}
+void test_crowd(void **state) {
+    (void)state;
+    for (uint64_t seed = first_seed(); seed < first_seed() + n_seeds(); seed++) {
+        place p(seed, 8 << 20, weak_of(seed));
+        crowd_args a;
+        a.heap = p.ref();
+        a.wrong = p.wrong;
+        a.map = static_cast<decltype(a.map)>(take(p.device.get(), sizeof *a.map));
+        p.run(make_crowd, a, 1, 1);
+        p.run(bring_crowd, a, 4, CROWD / 4);
+        p.run(find_crowd, a, 4, CROWD / 4);
+        p.run(end_crowd, a, 1, 1);
+        p.close();
+    }
 }
 
 /* One key to which all lanes assign: of the values of a lane nobody finds an older one after a
@@ -403,9 +444,9 @@ void test_set(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many), cmocka_unit_test(test_few),    cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_full), cmocka_unit_test(test_latest), cmocka_unit_test(test_set),
-        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_many),  cmocka_unit_test(test_few),  cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_crowd), cmocka_unit_test(test_full), cmocka_unit_test(test_latest),
+        cmocka_unit_test(test_set),   cmocka_unit_test(test_keys),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

@@ -537,14 +537,16 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         }
         return true;
     }
-    /* Memory for as many buckets as there are nodes, but not for more than most_parts allows, or
-     * for twice as many as there are. false: there is none. */
+    /* Memory for as many buckets as the pool has nodes, which it has for all who have come, but for
+     * at most 2^most_parts parts of each old one, or for twice as many as there are. false: there
+     * is none. */
     WH_DEVICE bool take_buckets() {
         /* Who grew before has released growing. */
         const uint32_t log2 = wh_load_u32_relaxed(&log2_);
-        uint32_t end = is_full(log2) ? least(wh_msb32(items()) + 1, log2 + most_parts) : log2;
+        const uint32_t most = least(log2 + most_parts, most_buckets);
+        uint32_t end = least(wh_msb32(pool_.capacity()), most);
         uint64_t *segment = nullptr;
-        for (end = least(end, most_buckets); end > log2; end = log2 + 1) {
+        for (end = end > log2 ? end : log2 + 1; is_full(log2); end = log2 + 1) {
             segment = own::take_for<uint64_t>(heap_, parts_of(log2, end));
             if (segment != nullptr || end == log2 + 1) {
                 break;
@@ -639,11 +641,8 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
             }
         }
     }
-    WH_DEVICE uint32_t items() const {
-        return pool_.used() - 1; /* numbers begin at 1 */
-    }
     WH_DEVICE bool is_full(uint32_t log2) const {
-        return items() > 1u << log2 && log2 < most_buckets;
+        return pool_.used() - 1 > 1u << log2 && log2 < most_buckets; /* numbers begin at 1 */
     }
 
     heap_ref heap_;

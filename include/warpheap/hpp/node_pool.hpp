@@ -158,6 +158,10 @@ template <class Node, uint32_t bits = 31> class node_pool {
         const uint64_t seen = wh_load_u64_relaxed(&fresh_);
         return next_of(seen) < end_of(seen) ? next_of(seen) : end_of(seen);
     }
+    /* Of those and of others for which there is memory. */
+    WH_DEVICE uint32_t capacity() const {
+        return end_of(wh_load_u64_relaxed(&fresh_)) - 1;
+    }
     WH_HOST_DEVICE bool has_memory() const noexcept {
         return end_of(fresh_) > 1;
     }
