@@ -6,9 +6,8 @@
  * to 8 bytes, without padding.
  *
  * Layout  one list of all items, in the order of their hashes with the bits reversed, then of their
- *         keys. A bucket is a mark in that list: a link without an item, where a search begins. So
- *         if there are more buckets no item moves: each old one is split, which puts those into the
- *         list that are parts of it
+ *         keys. A bucket is a mark in that list: a link without an item, where a search begins. To
+ *         get more of them each is split: its parts go into the list, and no item moves
  * Fields  node.next: link to the next node: number, or bit 30 and the number of a bucket; bit 31 if
  *         the node is erased; a tag that changes with each cas and each life: cas; of a new node,
  *         stores of its owner
@@ -34,28 +33,29 @@
  *         else does. Those between two neighbours in the list lead to each other, the last one to
  *         the second neighbour; one cas of the first one's link puts them all in
  * I6      who has a turn splits, whatever has happened since he came: from which log2 to which is
- * in the word that his fetch_add returns. Till he says that he has done it, nobody stores log2, so
- * nobody begins to grow again P1      the fields of a node, and where buckets lead: cas of the link
- * to it, release -> load of a link, acquire P2      a new life but the first: a fence, then the
- * stores of the fields -> loads of next, order, key and value, acquire, of one who comes from an
- * older life: he sees then that the link to the node has changed P3      new buckets, in the list:
- * a wh_syncwarp, then the fetch_add of done, release -> that of the last one, acquire; his store of
- * log2, release -> load of log2, acquire P4      the addresses of segments, and that none is split:
- * store of turn, release -> fetch_add of turn, acquire, then a wh_syncwarp, of those who split
+ *         in the word that his fetch_add returns. Till he says that he has done it, nobody stores
+ *         log2, so nobody begins to grow again
+ * P1      the fields of a node, and where buckets lead: cas of the link to it, release -> load of a
+ *         link, acquire
+ * P2      a new life but the first: a fence, then the stores of the fields -> loads of the fields,
+ *         acquire, of one who comes from an older life: he sees then that the link has changed
+ * P3      new buckets, in the list: a wh_syncwarp, then the fetch_add of done, release -> that of
+ *         the last one, acquire; his store of log2, release -> load of log2, acquire
+ * P4      the addresses of segments, and that none is split: store of turn, release -> fetch_add of
+ *         turn, acquire, then a wh_syncwarp, of those who split
  * Progress   a cas fails only if another one has succeeded. Nobody waits for who splits a bucket:
  *         till all are split searches begin at the old ones, and are right. Inserts of new nodes
- *         help, `most_turns` times, and as long as there are eight times as many nodes as buckets
- *         and somebody makes more they wait for that, `patience` times at most for each log2; and
- *         where no node is left for who brings more (hpp/node_pool.hpp)
+ *         split `most_turns` buckets; while there are eight times as many nodes as buckets they
+ *         wait, too, `patience` times at most for each log2; and where no node is left for who
+ *         brings more (hpp/node_pool.hpp)
  * Cost    find: three loads of a node, for one or two nodes in the mean; insert, assign and erase:
- *         a cas or two more, and now and then a malloc, or buckets to split, each a search and a
- * cas Memory  erased nodes are used again; the heap gets them and the buckets back by clear. Full:
+ *         a cas or two more, and now and then a malloc, or a search and a cas for new buckets
+ * Memory  erased nodes are used again; the heap gets them and the buckets back by clear. Full:
  *         insert says failed; without room for more buckets searches become longer, and inserts
  *         ask the heap for them again. 2^30 items at most
- * Source  O. Shalev and N. Shavit, "Split-ordered lists: lock-free extensible hash tables", J. ACM
- *         53(3), 2006, where a bucket is put in when somebody first comes to it; the list: M.
- *         Michael, "High performance dynamic lock-free hash tables and list-based sets", SPAA 2002.
- *         Names: Kokkos::UnorderedMap, cuco, std
+ * Source  O. Shalev and N. Shavit, "Split-ordered lists", J. ACM 53(3), 2006, where a bucket is put
+ *         in when somebody comes to it; the list: M. Michael, "High performance dynamic lock-free
+ *         hash tables and list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco, std
  * Check   tests/cpp/map.cpp, tests/fault/cpp
  */
 #ifndef WH_HPP_HASH_MAP_HPP
@@ -624,7 +624,7 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         const uint32_t gap = 1u << (32 - t.end), end = reversed(bucket) + (gap << (t.end - t.from));
         uint64_t *from = bucket_at(bucket);
         uint32_t order = reversed(bucket) + gap;
-        for (uint32_t attempt = 0; order != end; wh_backoff(attempt++)) {
+        for (uint32_t attempt = 0; order != end;) {
             const place at = search(from, order, 0, 0);
             uint32_t i = order;
             uint64_t *part = &parts[reversed(i) - t.n()];
@@ -638,6 +638,8 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
                 at.link) { /* P1 */
                 from = part;
                 order = i + gap;
+            } else {
+                wh_backoff(attempt++);
             }
         }
     }
