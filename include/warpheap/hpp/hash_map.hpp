@@ -45,7 +45,7 @@
  *         turn, acquire, then a wh_syncwarp, of those who split
  * Progress   a cas fails only if another one has succeeded. Nobody waits for who splits a bucket:
  *         till all are split searches begin at the old ones, and are right. Inserts of new nodes
- *         split `most_turns` buckets; while there are eight times as many nodes as buckets they
+ *         split `most_turns` buckets; while there are more than two nodes a bucket they
  *         wait, too, `patience` times at most for each log2; and where no node is left for who
  *         brings more (hpp/node_pool.hpp)
  * Cost    find: three loads of a node, for one or two nodes in the mean; insert, assign and erase:
@@ -510,7 +510,7 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         for (uint32_t begun = log2, waits = 0;; wh_backoff(waits++)) {
             const bool grows = grow_if_full();
             const uint32_t now = wh_load_u32_relaxed(&log2_);
-            if (!grows || waits == patience || pool_.used() >> 3 <= 1u << now) {
+            if (!grows || waits == patience || pool_.used() >> 1 <= 1u << now) {
                 return now != begun;
             }
             waits = now == log2 ? waits : 0;
