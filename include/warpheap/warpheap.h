@@ -207,23 +207,39 @@ WH_FN void *wh_tell_oom_(void *p, size_t bytes, const char *call, const char *fi
 
 /* --- one block for each lane ----------------------------------------------------- */
 
+/* Whether the handle is of a heap. One that nobody has filled, of zeros, is of none. Looks at the
+ * first word, which is an address, but for `cuda`, whose handle has nothing to say. */
+WH_FN int wh_is_of_heap_(wh_heap_ref heap) {
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < sizeof first; i++) {
+        ((unsigned char *)&first)[i] = ((const unsigned char *)&heap)[i];
+    }
+    return sizeof heap == sizeof first || first != 0;
+}
+#define WH_ASSERT_HANDLE_(heap) \
+    wh_assert(wh_is_of_heap_(heap) && "a handle of zeros: wh_heap_handle, wh::heap::ref fill it")
+
 WH_FN void *wh_dev_malloc_(wh_heap_ref heap, size_t n WH_AT_) {
     const wh_mask mask = wh_activemask();
+    WH_ASSERT_HANDLE_(heap);
     if (WH_CALLS_ALONE_(mask)) {
         return WH_GET_(heap, 0, n);
     }
     return WH_GET_(heap, mask, n);
 }
 WH_FN void *wh_dev_malloc_lanes_(wh_heap_ref heap, wh_mask mask, size_t n WH_AT_) {
+    WH_ASSERT_HANDLE_(heap);
     return WH_GET_(heap, mask, n);
 }
 WH_FN void wh_dev_free_lanes_(wh_heap_ref heap, wh_mask mask, void *p WH_AT_) {
+    WH_ASSERT_HANDLE_(heap);
     WH_GIVE_(heap, mask, p);
     /* No lane goes on before its leader has freed for it. */
     WH_PLANT(free_waits, wh_syncwarp(mask), (void)0);
 }
 WH_FN void wh_dev_free_(wh_heap_ref heap, void *p WH_AT_) {
     const wh_mask mask = wh_activemask();
+    WH_ASSERT_HANDLE_(heap);
     if (WH_CALLS_ALONE_(mask)) {
         WH_GIVE_(heap, 0, p); /* nobody frees for anybody else */
     } else {

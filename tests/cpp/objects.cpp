@@ -156,6 +156,35 @@ WH_KERNEL(end_solids, object_args, a) {
     CHECK(c != nullptr && ints == chars);
     chars.deallocate(c, 10);
 }
+/* A handle that nobody has filled: containers find no memory, and end. */
+WH_KERNEL(use_no_heap, object_args, a) {
+    const wh::heap_ref none = wh::heap_ref();
+    wh::vector<int> v(none);
+    wh::string s(none);
+    wh::deque<int> d(none);
+    wh::stack<int> stack(none);
+    wh::queue<int> queue(none);
+    wh::hash_map<int, int> map(none);
+    int x = 0;
+    CHECK(none != a.heap && none == wh::heap_ref());
+    CHECK(!v.push_back(1) && v.empty() && !s.append("text") && !d.push_back(1));
+    CHECK(!stack.push(1) && !stack.pop(x) && !queue.push(1) && !queue.pop(x));
+    CHECK(map.insert(1, 2).failed() && !map.find(1, x) && map.size() == 0);
+    CHECK(wh::allocator<int>(none).allocate(1) == nullptr);
+    CHECK(wh::resource(none).allocate(100, 1024) == nullptr);
+    wh::resource(none).deallocate(nullptr, 100);
+    wh::destroy<solid>(none, nullptr);
+}
+void test_no_heap(void **state) {
+    (void)state;
+    place p(1, 8 << 20);
+    object_args a = object_args();
+    a.heap = p.ref();
+    a.wrong = p.wrong;
+    p.run(use_no_heap, a, 2, LANES / 2);
+    p.close();
+}
+
 void test_objects(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < n_seeds(); seed++) {
@@ -184,6 +213,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_no_heap),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

@@ -6,40 +6,56 @@
  * to 8 bytes, without padding.
  *
  * Layout  one list of all items, in the order of their hashes with the bits reversed, then of their
- *         keys. A bucket is a mark in that list: a node without an item, where a search begins. So
- *         to double the number of buckets no item moves: the new ones are put in when somebody
- *         first comes to them
- * Fields  node.next: link to the next node: number, bit 31 if the node is erased, a tag that
- *         changes with each cas and each life: cas; of a new node, stores of its owner
+ *         keys. A bucket is a mark in that list: a link without an item, where a search begins. To
+ *         get more of them each is split: its parts go into the list, and no item moves
+ * Fields  node.next: link to the next node: number, or bit 30 and the number of a bucket; bit 31 if
+ *         the node is erased; a tag that changes with each cas and each life: cas; of a new node,
+ *         stores of its owner
  *         node.order, key, value: by who inserts the node, before it is in the list
- *         log2: of the number of buckets: by who grows. growing: who sets it grows: cas
- *         entry of a bucket: number of its node, 0: none so far: cas
- * I1      the nodes that bucket 0's leads to are in order, each key once. An erased node is one
- *         whose next says so; it is not changed after that but by who takes it out
- * I2      a node is taken out by one cas of the link to it, and given back by who made that
+ *         a bucket: the same as node.next, never erased: stores of who splits the old one, before
+ *         it is in the list, then cas
+ *         log2: of the number of buckets that are all in the list, growing -> idle: by who has
+ *         split the last one
+ *         growing: idle -> taking, cas -> splitting, or idle, stores of who has made that cas
+ *         buckets: address of each segment, joined: which of them lie in the block of the one
+ *         before, done: how many old buckets are split, turn: the next one to split, and from which
+ *         log2 to which: by who has set growing to taking; then done, turn: fetch_add of those who
+ *         split, one for all lanes that are there at the same time
+ * I1      the nodes that bucket 0 leads to are in order, each key once. An erased node is one whose
+ *         next says so; it is not changed after that but by who takes it out
+ * I2      a node is taken out by one cas of the link to it, and given back by who made that. A
+ *         bucket is never taken out
  * I3      what was read of a node is of the life in which it is in the list, if the link to it has
  *         not changed since
  * I4      who assigns to a key puts a new node in for the old one by one cas of the old one's next:
  *         that says then that the old one is erased, and leads to the new one. Values stay
- * P1      the fields of a node: cas of the link to it, release -> load of a link, acquire
- * P2      a new life: a fence, then the stores of the fields -> loads of next, order, key and
- *         value, acquire, of one who comes from an older life: he sees then that the link to the
- *         node has changed
- * P3      a segment of buckets, all 0: store of log2, release -> load of log2, acquire
- * P4      the node of a bucket: cas of the entry, release -> load of the entry, acquire
- * Progress   a cas fails only if another one has succeeded. Nobody waits for who puts a bucket in:
- *         till then a search begins at the bucket that the new one is a half of. Inserts wait for
- *         who grows, if there are eight times as many nodes as buckets, but `patience` times at
- *         most, and where no node is left for who brings more (hpp/node_pool.hpp)
- * Cost    find: three loads of a node, for three nodes in the mean; insert, assign and erase: a cas
- *         or two more, and now and then a malloc. Who grows clears a segment alone; searches that
- *         go over many nodes meanwhile look for more buckets on their way
+ * I5      who has the turn of an old bucket writes all new ones that are parts of it, and nobody
+ *         else does. Those between two neighbours in the list lead to each other, the last one to
+ *         the second neighbour; one cas of the first one's link puts them all in
+ * I6      who has a turn splits, whatever has happened since he came: from which log2 to which is
+ *         in the word that his fetch_add returns. Till he says that he has done it, nobody stores
+ *         log2, so nobody begins to grow again
+ * P1      the fields of a node, and where buckets lead: cas of the link to it, release -> load of a
+ *         link, acquire
+ * P2      a new life but the first: a fence, then the stores of the fields -> loads of the fields,
+ *         acquire, of one who comes from an older life: he sees then that the link has changed
+ * P3      new buckets, in the list: a wh_syncwarp, then the fetch_add of done, release -> that of
+ *         the last one, acquire; his store of log2, release -> load of log2, acquire
+ * P4      the addresses of segments, and that none is split: store of turn, release -> fetch_add of
+ *         turn, acquire, then a wh_syncwarp, of those who split
+ * Progress   a cas fails only if another one has succeeded. Nobody waits for who splits a bucket:
+ *         till all are split searches begin at the old ones, and are right. Inserts of new nodes
+ *         split `most_turns` buckets; while there are more than two nodes a bucket they
+ *         wait, too, `patience` times at most for each log2; and where no node is left for who
+ *         brings more (hpp/node_pool.hpp)
+ * Cost    find: three loads of a node, for one or two nodes in the mean; insert, assign and erase:
+ *         a cas or two more, and now and then a malloc, or a search and a cas for new buckets
  * Memory  erased nodes are used again; the heap gets them and the buckets back by clear. Full:
- *         insert says failed; without room for more buckets searches become longer, and each
- *         insert asks the heap for them again
- * Source  O. Shalev and N. Shavit, "Split-ordered lists: lock-free extensible hash tables", J. ACM
- *         53(3), 2006; the list: M. Michael, "High performance dynamic lock-free hash tables and
- *         list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco, std
+ *         insert says failed; without room for more buckets searches become longer, and inserts
+ *         ask the heap for them again. 2^30 items at most
+ * Source  O. Shalev and N. Shavit, "Split-ordered lists", J. ACM 53(3), 2006, where a bucket is put
+ *         in when somebody comes to it; the list: M. Michael, "High performance dynamic lock-free
+ *         hash tables and list-based sets", SPAA 2002. Names: Kokkos::UnorderedMap, cuco, std
  * Check   tests/cpp/map.cpp, tests/fault/cpp
  */
 #ifndef WH_HPP_HASH_MAP_HPP
@@ -49,6 +65,14 @@
 #include "warpheap/hpp/node_pool.hpp"
 
 #include "warpheap/detail/simt/begin.h"
+
+#if __cplusplus >= 201703L
+#define WH_HAS_UNIQUE_BITS_ 1
+#elif defined(__has_builtin)
+#define WH_HAS_UNIQUE_BITS_ __has_builtin(__has_unique_object_representations)
+#else
+#define WH_HAS_UNIQUE_BITS_ 0
+#endif
 
 namespace wh {
 inline namespace WH_HPP_KIND {
@@ -78,6 +102,20 @@ template <class Key> struct hash {
         return wh_mix64(bits);
     }
 };
+
+/* Whether all bits of a Key are part of its value, which the map looks at: padding may differ from
+ * one copy to the next. The language knows, if the compiler can tell (C++17, or GCC and clang), but
+ * not of structs with float or double: a specialization with `value` true says that one of these
+ * has no padding. Keys that are equal by ==, as 0.0 and -0.0, are two by their bits. */
+template <class Key> struct has_no_padding {
+#if WH_HAS_UNIQUE_BITS_
+    static constexpr bool value = __has_unique_object_representations(Key);
+#else
+    static constexpr bool value = true;
+#endif
+};
+template <> struct has_no_padding<float> { static constexpr bool value = true; };
+template <> struct has_no_padding<double> { static constexpr bool value = true; };
 
 template <class Key, class T, class Hash = hash<Key>> class hash_map {
   public:
@@ -144,9 +182,9 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     /* These are for a thread that is alone with the map. f(key, value) for each item, in no
      * promised order; how many there are; all gone, and all memory back. */
     template <class F> WH_DEVICE void for_each(F f) {
-        for (uint32_t i = number(pool_.at(0)->next); i != last; i = number(pool_.at(i)->next)) {
-            node *n = pool_.at(i);
-            if ((n->order & 1) != 0 && !is_erased(n->next)) {
+        for (uint32_t i = number(first_[0]); i != last; i = number(*next_of(i))) {
+            if (!is_bucket(i) && !is_erased(pool_.at(i)->next)) {
+                const node *n = pool_.at(i);
                 Key key;
                 T value;
                 from_word(n->key, key);
@@ -164,8 +202,10 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         return static_cast<size_t>(1) << wh_load_u32_relaxed(&log2_);
     }
     WH_DEVICE void clear() {
-        for (uint32_t k = first_buckets; k < log2_; k++) {
-            own::give(heap_, reinterpret_cast<void *>(buckets_[k]));
+        for (uint32_t k = first_buckets; k < most_buckets; k++) {
+            if ((joined_ >> k & 1) == 0) {
+                own::give(heap_, reinterpret_cast<void *>(buckets_[k]));
+            }
         }
         pool_.clear();
         reset();
@@ -174,26 +214,32 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
   private:
     static_assert(sizeof(Key) <= 8 && sizeof(T) <= 8, "keys and values have 8 bytes at most");
     static_assert(__is_trivially_copyable(Key) && __is_trivially_copyable(T), "plain data");
+    static_assert(has_no_padding<Key>::value, "keys are compared by all their bits");
 
 #ifdef WH_HOSTILE
     static constexpr uint32_t first_buckets = 1; /* log2 of those in the map itself */
     static constexpr uint32_t long_walk = 2;     /* nodes, behind which a search looks about */
+    static constexpr uint32_t most_parts = 2;    /* log2 of those that a bucket is split into */
+    static constexpr uint32_t most_turns = 1;    /* of one who has not to wait */
 #else
     static constexpr uint32_t first_buckets = 4;
     static constexpr uint32_t long_walk = 16;
+    static constexpr uint32_t most_parts = 6;
+    static constexpr uint32_t most_turns = 8;
 #endif
-    static constexpr uint32_t most_buckets = 30;
+    static constexpr uint32_t most_buckets = 29; /* log2 */
     static constexpr uint32_t patience = 64;     /* times 2 us */
     static constexpr uint32_t last = 0x7fffffff; /* no number */
+    static constexpr uint32_t bit_bucket = 0x40000000;
     static constexpr uint32_t bit_erased = 0x80000000;
+
+    enum stage : uint32_t { idle, taking, splitting };
 
     struct node {
         uint64_t next, key, value;
         uint32_t order, next_free;
 
-        WH_HOST_DEVICE void begin() noexcept { /* of bucket 0 */
-            next = own::link_of(last, 0);
-            key = value = order = 0;
+        WH_HOST_DEVICE void begin() noexcept { /* nobody uses it */
         }
         WH_DEVICE void begin_life() {
             wh_store_u64_relaxed(&next, own::link_of(last, 0));
@@ -206,11 +252,24 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     /* Where a search ended: the link at `before` leads to the first node that is not smaller. */
     struct place {
         uint64_t *before;
-        uint64_t link, next, value; /* to that node, and its own */
+        uint64_t link, next, value; /* to that node, and its own, but of a bucket */
+        uint32_t order;             /* of it */
+        uint32_t log2;              /* of the buckets that there were, for look_up's caller */
         bool found;                 /* it is the one that was looked for */
         bool late;                  /* it was not, and there is a better place to begin now */
     };
 
+    /* A node of the caller's, which is in no list. */
+    struct owned {
+        uint32_t number;
+        node *at;      /* nullptr: there is none */
+        uint64_t next; /* what its next is */
+
+        WH_DEVICE void lead_to(uint32_t i) {
+            next = own::link_after(next, i);
+            wh_store_u64_relaxed(&at->next, next);
+        }
+    };
     WH_HOST_DEVICE static uint32_t number(uint64_t link) noexcept {
         return static_cast<uint32_t>(link) & ~bit_erased;
     }
@@ -219,6 +278,10 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     }
     WH_HOST_DEVICE static uint64_t erased_of(uint64_t link) noexcept {
         return own::link_after(link, number(link) | bit_erased);
+    }
+    /* Of a number that is not last. */
+    WH_HOST_DEVICE static bool is_bucket(uint32_t i) noexcept {
+        return (i & bit_bucket) != 0;
     }
     template <class V> WH_HOST_DEVICE static uint64_t word_of(const V &v) noexcept {
         uint64_t word = 0;
@@ -241,17 +304,22 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         v = (v >> 8 & 0x00ff00ff) | (v & 0x00ff00ff) << 8;
         return v >> 16 | v << 16;
     }
-    /* Of an item; of a bucket's node it is even. */
+    /* Of an item; of a bucket it is even. */
     WH_HOST_DEVICE static uint32_t order_of(uint32_t h) noexcept {
         return reversed(h) | 1;
     }
 
     WH_HOST_DEVICE void reset() noexcept {
+        const uint32_t gap = 1u << (32 - first_buckets);
         for (uint32_t i = 0; i < 1u << first_buckets; i++) {
-            first_[i] = 0;
+            const uint32_t next = reversed(reversed(i) + gap); /* in the list; 0: there is none */
+            first_[i] = own::link_of(next == 0 ? last : next | bit_bucket, 0);
+        }
+        for (uint32_t k = 0; k < most_buckets; k++) {
+            buckets_[k] = 0;
         }
         log2_ = first_buckets;
-        growing_ = 0;
+        turn_ = joined_ = done_ = growing_ = 0;
     }
 
     /* --- items -------------------------------------------------------------------------------- */
@@ -259,39 +327,37 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     WH_DEVICE insert_result put(const Key &key, const T &value, bool assigns) {
         const uint64_t word = word_of(key);
         const uint32_t h = Hash()(word), order = order_of(h);
-        uint32_t mine = own::none;
+        owned mine = {own::none, nullptr, 0};
         for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
-            grow_if_full(); /* each time: of many that began together all found it empty */
-            const place at = look_up(h, word, true, mine);
+            const place at = look_up(h, word);
             if (at.found && !assigns) {
                 give_back(mine);
                 return insert_result(0);
             }
-            if (!begin_life(mine, order, word, word_of(value))) {
-                return insert_result(-1);
+            if (mine.at == nullptr) {
+                if (!begin_life(mine, order, word, word_of(value))) {
+                    return insert_result(-1);
+                }
+                if (mine.number > 1u << at.log2 && make_room()) {
+                    continue; /* the place is another one now */
+                }
             }
             if (at.found) {
                 if (replace(at, mine, word)) {
                     return insert_result(0);
                 }
-                continue; /* I1: it has another follower, or is erased */
-            }
-            if (attempt < patience && is_crowded()) {
-                continue; /* many have begun together: lists would be long before they are cut */
-            }
-            if (link(at, mine)) {
+            } else if (link(at, mine)) {
                 return insert_result(1);
             }
         }
     }
     /* `mine`, of the key `word`, is in the place of the node that was found (I4). false: that has
      * changed. */
-    WH_DEVICE bool replace(const place &at, uint32_t mine, uint64_t word) {
-        node *n = pool_.at(mine), *old = pool_.at(number(at.link));
-        const uint64_t next = wh_load_u64_relaxed(&n->next);
-        wh_store_u64_relaxed(&n->next, own::link_after(next, number(at.next)));
+    WH_DEVICE bool replace(const place &at, owned &mine, uint64_t word) {
+        node *old = pool_.at(number(at.link));
+        mine.lead_to(number(at.next));
         const uint64_t to_mine =
-            own::link_after(at.next, mine | WH_PLANT(hash_map_i4, bit_erased, 0u)); /* I4 */
+            own::link_after(at.next, mine.number | WH_PLANT(hash_map_i4, bit_erased, 0u)); /* I4 */
         if (WH_PLANT_ORDER(hash_map_p1_replace, wh_cas_u64, release)(&old->next, at.next,
                                                                      to_mine) != at.next) { /* P1 */
             return false;
@@ -304,42 +370,35 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
 
     /* --- the list -------------------------------------------------------------------------- */
 
-    /* Where the item of this key is, or belongs. grows: the caller brings one, and so has more
-     * buckets made if there are many on its way. spare: a node of the caller's, or none; buckets
-     * are put in with it, and it may have another one, or none, then. */
-    WH_DEVICE place look_up(uint32_t h, uint64_t key, bool grows, uint32_t &spare) {
-        place at;
-        do {
+    /* Where the item of this key is, or belongs. */
+    WH_DEVICE place look_up(uint32_t h, uint64_t key) {
+        for (;;) {
             const uint32_t log2 =
                 WH_PLANT_ORDER(hash_map_p3_look, wh_load_u32, acquire)(&log2_); /* P3 */
-            const uint32_t start = start_of(h, log2, spare);
-            at = search(start, order_of(h), key, &log2_, log2, grows);
-        } while (at.late);
-        return at;
+            place at = search(bucket_at(h & ((1u << log2) - 1)), order_of(h), key, log2);
+            if (!at.late) {
+                at.log2 = log2;
+                return at;
+            }
+        }
     }
     WH_DEVICE place look_up(uint64_t key) {
-        uint32_t spare = own::none;
-        const place at = look_up(Hash()(key), key, false, spare);
-        give_back(spare);
-        return at;
+        return look_up(Hash()(key), key);
     }
-    /* The first node that is not before (order, key), from the node `start` on. Takes out what is
-     * erased on its way. Late if that is far, and *watched is not `seen` any more. */
-    WH_DEVICE place search(uint32_t start, uint32_t order, uint64_t key, const uint32_t *watched,
-                           uint32_t seen, bool grows) {
+    /* The first node that is not before (order, key), from a bucket on that is in the list. Takes
+     * out what is erased on its way. Late if that is far, and there are more buckets than 2^log2;
+     * 0: never. */
+    WH_DEVICE place search(uint64_t *bucket, uint32_t order, uint64_t key, uint32_t log2) {
         for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
             place at;
-            at.before = &pool_.at(start)->next;
-            at.link = WH_PLANT_ORDER(hash_map_p1_start, wh_load_u64, acquire)(at.before);
-            at.next = at.value = 0;
-            at.found = at.late = false;
             step ended = far;
+            at.before = bucket;
+            at.link = WH_PLANT_ORDER(hash_map_p1_start, wh_load_u64, acquire)(bucket); /* P1 */
+            at.next = at.value = at.order = at.log2 = 0;
+            at.found = at.late = false;
             while (ended == far && !at.late) {
                 ended = walk(at, order, key);
-                if (ended == far && grows) {
-                    grow_if_full();
-                }
-                at.late = ended == far && wh_load_u32_relaxed(watched) != seen;
+                at.late = ended == far && log2 != 0 && wh_load_u32_relaxed(&log2_) != log2;
             }
             if (ended != changed) {
                 return at;
@@ -349,14 +408,22 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
     /* Goes on from at, over long_walk nodes at most. */
     WH_DEVICE step walk(place &at, uint32_t order, uint64_t key) {
         for (uint32_t k = 0; k < long_walk; k++) {
-            if (number(at.link) == last) {
-                return arrived;
+            const uint32_t i = number(at.link);
+            if (i == last || is_bucket(i)) { /* which has one life */
+                at.order = i == last ? ~0u : reversed(i & ~bit_bucket);
+                if (at.order > order) {
+                    return arrived;
+                }
+                at.before = bucket_at(i & ~bit_bucket);
+                at.link =
+                    WH_PLANT_ORDER(hash_map_p1_next, wh_load_u64, acquire)(at.before); /* P1 */
+                continue;
             }
-            node *n = pool_.at(number(at.link));
-            at.next = WH_PLANT_ORDER(hash_map_p1_next, wh_load_u64, acquire)(&n->next); /* P1 */
-            const uint32_t its_order = wh_load_u32_acquire(&n->order);                  /* P2 */
+            node *n = pool_.at(i);
             uint64_t its_key = 0;
-            if (its_order == order) {
+            at.next = WH_PLANT_ORDER(hash_map_p1_next, wh_load_u64, acquire)(&n->next); /* P1 */
+            at.order = wh_load_u32_acquire(&n->order);                                  /* P2 */
+            if (at.order == order) {
                 its_key = wh_load_u64_acquire(&n->key);
                 at.value = wh_load_u64_acquire(&n->value);
             }
@@ -371,8 +438,8 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
                 at.link = own::link_after(at.link, number(at.next));
                 continue;
             }
-            if (its_order > order || (its_order == order && its_key >= key)) {
-                at.found = its_order == order && its_key == key;
+            if (at.order > order || (at.order == order && its_key >= key)) {
+                at.found = at.order == order && its_key == key;
                 return arrived;
             }
             at.before = &n->next;
@@ -390,119 +457,202 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
         }
         return seen;
     }
-    /* `mine`, a node that is in no list, or a new one if it is none, gets these fields. false:
-     * there is no memory. */
-    WH_DEVICE bool begin_life(uint32_t &mine, uint32_t order, uint64_t key, uint64_t value) {
-        mine = mine == own::none ? pool_.take() : mine;
-        if (mine == own::none) {
+    /* `mine` is a new node, in no list, with these fields. false: there is no memory. */
+    WH_DEVICE bool begin_life(owned &mine, uint32_t order, uint64_t key, uint64_t value) {
+        bool is_new = false;
+        mine.number = pool_.take(is_new);
+        if (mine.number == own::none) {
             return false;
         }
-        node *n = pool_.at(mine);
-        WH_PLANT(hash_map_p2_life, wh_fence(), (void)0); /* P2 */
-        wh_store_u32_relaxed(&n->order, order);
-        wh_store_u64_relaxed(&n->key, key);
-        wh_store_u64_relaxed(&n->value, value);
+        mine.at = pool_.at(mine.number);
+        mine.next = own::link_of(last, 0);
+        if (!is_new) {
+            mine.next = wh_load_u64_relaxed(&mine.at->next);
+            WH_PLANT(hash_map_p2_life, wh_fence(), (void)0); /* P2 */
+        }
+        wh_store_u32_relaxed(&mine.at->order, order);
+        wh_store_u64_relaxed(&mine.at->key, key);
+        wh_store_u64_relaxed(&mine.at->value, value);
         return true;
     }
-    WH_DEVICE void give_back(uint32_t mine) {
-        if (mine != own::none) {
-            pool_.give(mine);
+    WH_DEVICE void give_back(const owned &mine) {
+        if (mine.at != nullptr) {
+            pool_.give(mine.number);
         }
     }
-    WH_DEVICE bool link(const place &at, uint32_t mine) {
-        node *n = pool_.at(mine);
-        const uint64_t next = wh_load_u64_relaxed(&n->next);
-        wh_store_u64_relaxed(&n->next, own::link_after(next, number(at.link)));
-        const uint64_t to_mine = own::link_after(at.link, mine);
+    WH_DEVICE bool link(const place &at, owned &mine) {
+        mine.lead_to(number(at.link));
+        const uint64_t to_mine = own::link_after(at.link, mine.number);
         return WH_PLANT_ORDER(hash_map_p1_link, wh_cas_u64, release)(at.before, at.link, to_mine) ==
                at.link; /* P1 */
     }
 
     /* --- buckets ---------------------------------------------------------------------------- */
 
-    WH_DEVICE uint32_t *entry_of(uint32_t bucket) {
+    WH_DEVICE uint64_t *bucket_at(uint32_t bucket) {
         if (bucket < 1u << first_buckets) {
             return &first_[bucket];
         }
         const uint32_t k = wh_msb32(bucket);
-        return reinterpret_cast<uint32_t *>(buckets_[k]) + (bucket - (1u << k));
+        return reinterpret_cast<uint64_t *>(buckets_[k]) + (bucket - (1u << k));
     }
-    /* The number of the node of a bucket, 0: it has none so far. */
-    WH_DEVICE uint32_t node_of(uint32_t bucket) {
-        return WH_PLANT_ORDER(hash_map_p4_look, wh_load_u32, acquire)(entry_of(bucket)); /* P4 */
+    /* Where the link is to what comes after the node, or the bucket, of this number. */
+    WH_DEVICE uint64_t *next_of(uint32_t i) {
+        return is_bucket(i) ? bucket_at(i & ~bit_bucket) : &pool_.at(i)->next;
     }
-    /* The node where a search for the hash begins, among 2^log2 buckets. A bucket that has none
-     * gets it from the bucket that it is a half of, and that one before it: so each walk is over
-     * half a bucket, also when many threads come to a map that has just grown. */
-    WH_DEVICE uint32_t start_of(uint32_t h, uint32_t log2, uint32_t &spare) {
-        const uint32_t bucket = h & ((1u << log2) - 1);
-        uint32_t whole = bucket, at = 0;
-        while (whole != 0 && (at = node_of(whole)) == 0) {
-            whole -= 1u << wh_msb32(whole);
-        }
-        for (uint32_t rest = bucket - whole; rest != 0; rest &= rest - 1) {
-            whole |= rest & (0u - rest);
-            at = put_bucket(whole, at, spare);
-        }
-        return at;
-    }
-    /* Puts the node of a bucket into the list, from the node `start` on, and returns its number; if
-     * there is no memory, start. A node that it does not need after all stays the caller's spare:
-     * of many that put in one bucket all but one would give theirs back, one after the other. */
-    WH_DEVICE uint32_t put_bucket(uint32_t bucket, uint32_t start, uint32_t &spare) {
-        const uint32_t order = reversed(bucket);
-        for (uint32_t attempt = 0;; wh_backoff(attempt++)) {
-            const place at = search(start, order, 0, entry_of(bucket), 0, false);
-            if (at.late) { /* others have put it in */
-                return node_of(bucket);
-            }
-            if (!at.found && !begin_life(spare, order, 0, 0)) {
-                return start;
-            }
-            if (at.found || link(at, spare)) {
-                const uint32_t there = at.found ? number(at.link) : spare;
-                spare = at.found ? spare : own::none;
-                (void)WH_PLANT_ORDER(hash_map_p4_put, wh_cas_u32, release)(entry_of(bucket), 0,
-                                                                           there); /* P4 */
-                return there;
-            }
-        }
-    }
-    /* Twice as many buckets while there are twice as many nodes. One thread does that. */
-    WH_DEVICE void grow_if_full() {
-        if (!is_full(wh_load_u32_relaxed(&log2_)) || wh_cas_u32_acquire(&growing_, 0, 1) != 0) {
-            return;
-        }
-        /* Whoever grew before has released growing. */
+    /* --- growth ----------------------------------------------------------------------------- */
+
+    /* More buckets, as there are fewer than nodes. Who comes first takes memory for them; he and
+     * others split old ones. Waits where there are many more nodes, so that they do not make long
+     * lists before these are cut. false: nothing has changed. */
+    WH_DEVICE bool make_room() {
         uint32_t log2 = wh_load_u32_relaxed(&log2_);
-        while (is_full(log2)) {
-            uint32_t *segment = own::take_for<uint32_t>(heap_, static_cast<size_t>(1) << log2);
-            if (segment == nullptr) {
+        for (uint32_t begun = log2, waits = 0;; wh_backoff(waits++)) {
+            const bool grows = grow_if_full();
+            const uint32_t now = wh_load_u32_relaxed(&log2_);
+            if (!grows || waits == patience || pool_.used() >> 1 <= 1u << now) {
+                return now != begun;
+            }
+            waits = now == log2 ? waits : 0;
+            log2 = now;
+        }
+    }
+    /* false: nobody grows, as there is no need, or no memory. */
+    WH_DEVICE bool grow_if_full() {
+        uint32_t now = wh_load_u32_relaxed(&growing_);
+        if (now == idle) {
+            if (!is_full(wh_load_u32_relaxed(&log2_))) {
+                return false;
+            }
+            now = wh_cas_u32_acquire(&growing_, idle, taking);
+            if (now == idle) {
+                if (!take_buckets()) {
+                    return false;
+                }
+                now = splitting;
+            }
+        }
+        if (now == splitting) {
+            split_some();
+        }
+        return true;
+    }
+    /* Memory for as many buckets as the pool has nodes, which it has for all who have come, but for
+     * at most 2^most_parts parts of each old one, or for twice as many as there are. false: there
+     * is none. */
+    WH_DEVICE bool take_buckets() {
+        /* Who grew before has released growing. */
+        const uint32_t log2 = wh_load_u32_relaxed(&log2_);
+        const uint32_t most = least(log2 + most_parts, most_buckets);
+        uint32_t end = least(wh_msb32(pool_.capacity()), most);
+        uint64_t *segment = nullptr;
+        for (end = end > log2 ? end : log2 + 1; is_full(log2); end = log2 + 1) {
+            segment = own::take_for<uint64_t>(heap_, parts_of(log2, end));
+            if (segment != nullptr || end == log2 + 1) {
                 break;
             }
-            for (uint32_t i = 0; i < 1u << log2; i++) {
-                wh_store_u32_relaxed(&segment[i], 0);
-            }
-            buckets_[log2] = reinterpret_cast<uint64_t>(segment);
-            log2++;
-            WH_PLANT_ORDER(hash_map_p3_grow, wh_store_u32, release)(&log2_, log2); /* P3 */
         }
-        wh_store_u32_release(&growing_, 0);
+        if (segment == nullptr) {
+            wh_store_u32_release(&growing_, idle);
+            return false;
+        }
+        for (uint32_t k = log2; k < end; k++) {
+            wh_store_u64_relaxed(&buckets_[k],
+                                 reinterpret_cast<uint64_t>(segment + parts_of(log2, k)));
+            joined_ |= static_cast<uint32_t>(k > log2) << k;
+        }
+        wh_store_u32_relaxed(&done_, 0);
+        WH_PLANT_ORDER(hash_map_p4_take, wh_store_u64, release)
+        (&turn_, static_cast<uint64_t>(end << 8 | log2) << 32); /* P4 */
+        wh_store_u32_release(&growing_, splitting);
+        return true;
+    }
+    /* Buckets from 2^from up to 2^end. */
+    WH_HOST_DEVICE static size_t parts_of(uint32_t from, uint32_t end) noexcept {
+        return (static_cast<size_t>(1) << end) - (static_cast<size_t>(1) << from);
+    }
+    WH_HOST_DEVICE static uint32_t least(uint32_t a, uint32_t b) noexcept {
+        return a < b ? a : b;
+    }
+    /* What turn says: whose turn it is, and from which log2 to which. */
+    struct turn {
+        uint32_t from, end, bucket;
+
+        WH_HOST_DEVICE explicit turn(uint64_t word) noexcept
+            : from(wh_high_u32(word) & 0xff), end(wh_high_u32(word) >> 8),
+              bucket(wh_low_u32(word)) {
+        }
+        WH_HOST_DEVICE uint32_t n() const noexcept { /* of how many old buckets */
+            return 1u << from;
+        }
+    };
+    /* Splits old buckets, one a lane and turn, with those lanes that happen to be here, too. */
+    WH_DEVICE void split_some() {
+        turn t(wh_load_u64_relaxed(&turn_));
+        if (t.bucket >= t.n()) {
+            return;
+        }
+        const wh_group g = own::group_of(this);
+        uint32_t done = 0;
+        for (uint32_t k = 0; k < most_turns; k++) {
+            uint64_t word = 0;
+            if (wh_group_leads(g)) {
+                word = WH_PLANT_ORDER(hash_map_p4_split, wh_fetch_add_u64, acquire)(&turn_, g.n);
+            }
+            t = turn(wh_shfl_u64(g.lanes, word, g.leader));
+            WH_PLANT(hash_map_p4_lanes, wh_syncwarp(g.lanes), (void)0); /* P4 */
+            if (t.bucket >= t.n()) {
+                break;
+            }
+            if (g.rank < t.n() - t.bucket) {
+                split(t, t.bucket + g.rank);
+            }
+            done += least(g.n, t.n() - t.bucket);
+        }
+        WH_PLANT(hash_map_p3_lanes, wh_syncwarp(g.lanes), (void)0); /* P3 */
+        if (!wh_group_leads(g) || done == 0 ||
+            WH_PLANT_ORDER(hash_map_p3_done, wh_fetch_add_u32, acq_rel)(&done_, done) + done !=
+                WH_PLANT(hash_map_i6, t.n(), done)) {
+            return; /* I6, P3 */
+        }
+        WH_PLANT_ORDER(hash_map_p3_grow, wh_store_u32, release)(&log2_, t.end); /* P3 */
+        wh_store_u32_release(&growing_, idle);
+    }
+    /* Puts all new buckets that are parts of an old one into the list (I5). */
+    WH_DEVICE void split(const turn &t, uint32_t bucket) {
+        uint64_t *parts = reinterpret_cast<uint64_t *>(wh_load_u64_relaxed(&buckets_[t.from]));
+        const uint32_t gap = 1u << (32 - t.end), end = reversed(bucket) + (gap << (t.end - t.from));
+        uint64_t *from = bucket_at(bucket);
+        uint32_t order = reversed(bucket) + gap;
+        for (uint32_t attempt = 0; order != end;) {
+            const place at = search(from, order, 0, 0);
+            uint32_t i = order;
+            uint64_t *part = &parts[reversed(i) - t.n()];
+            for (; i + gap != end && WH_PLANT(hash_map_i5, i + gap < at.order, true); i += gap) {
+                wh_store_u64_relaxed(part, own::link_of(reversed(i + gap) | bit_bucket, 0));
+                part = &parts[reversed(i + gap) - t.n()];
+            }
+            wh_store_u64_relaxed(part, own::link_of(number(at.link), 0));
+            if (WH_PLANT_ORDER(hash_map_p1_bucket, wh_cas_u64, release)(
+                    at.before, at.link, own::link_after(at.link, reversed(order) | bit_bucket)) ==
+                at.link) { /* P1 */
+                from = part;
+                order = i + gap;
+            } else {
+                wh_backoff(attempt++);
+            }
+        }
     }
     WH_DEVICE bool is_full(uint32_t log2) const {
-        return pool_.used() >> 1 > 1u << log2 && log2 < most_buckets;
-    }
-    /* Whether there are many more nodes than buckets, and somebody makes more. */
-    WH_DEVICE bool is_crowded() const {
-        return pool_.used() >> 3 > 1u << wh_load_u32_relaxed(&log2_) &&
-               wh_load_u32_relaxed(&growing_) != 0;
+        return pool_.used() - 1 > 1u << log2 && log2 < most_buckets; /* numbers begin at 1 */
     }
 
     heap_ref heap_;
-    own::node_pool<node> pool_;
+    own::node_pool<node, 30> pool_;
     uint64_t buckets_[most_buckets]; /* segment k: buckets 2^k and up, from first_buckets on */
-    uint32_t first_[1u << first_buckets];
-    uint32_t log2_, growing_;
+    uint64_t first_[1u << first_buckets];
+    uint64_t turn_;
+    uint32_t log2_, growing_, done_, joined_;
 };
 
 /* The same of keys alone. */

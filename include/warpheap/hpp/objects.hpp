@@ -25,12 +25,17 @@ template <class T> WH_HOST_DEVICE T *room_for(const heap_ref &heap, size_t n) {
 }
 
 /* What containers take and give back: once in a kernel's code, however often it calls them, for a
- * malloc is long. The handle goes by value: simt.h says why. */
+ * malloc is long. The handle goes by value: simt.h says why. One of zeros has no memory. */
 WH_FN_SLOW __attribute__((__unused__)) void *dev_take(wh_heap_ref heap, size_t n, size_t align) {
+    if (!WH_PLANT(objects_no_heap, wh_is_of_heap_(heap), true)) {
+        return NULL;
+    }
     return align > 16 ? wh_aligned_alloc(heap, align, n) : wh_malloc(heap, n);
 }
 WH_FN_SLOW __attribute__((__unused__)) void dev_give(wh_heap_ref heap, void *p) {
-    wh_free(heap, p);
+    if (p != NULL) {
+        wh_free(heap, p);
+    }
 }
 WH_CALL void *take(wh_heap_ref heap, size_t n, size_t align) {
     return WH_DEVICE_ONLY(dev_take(heap, n, align), void *, WH_ON_HOST_("wh::allocator::allocate"),
