@@ -119,6 +119,7 @@ typedef uint32_t wh_mask;
 #define WH_NO_UNROLL
 #define WH_UNROLL_8
 #define WH_TARGET_IS_SIM 1
+#define WH_PEERS 1 /* as there */
 #include "warpheap/detail/simt/bits.h"
 
 #define WH_PLANT(tag, good, bad) \
