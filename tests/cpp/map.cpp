@@ -16,8 +16,16 @@ struct bad_hash {
         return static_cast<uint32_t>(bits) & 7;
     }
 };
+/* At both ends of the list, and in its middle. */
+struct end_hash {
+    uint32_t operator()(uint64_t bits) const {
+        static const uint32_t some[] = {0, 0x7fffffff, 0x80000000, 0xffffffff};
+        return some[bits & 3];
+    }
+};
 using good_map = wh::hash_map<uint64_t, uint32_t>;
 using bad_map = wh::hash_map<uint64_t, uint32_t, bad_hash>;
+using ends_map = wh::hash_map<uint64_t, uint32_t, end_hash>;
 
 template <class Map> struct map_args {
     wh::heap_ref heap;
@@ -230,6 +238,7 @@ void test_few(void **state) {
     for (uint64_t seed = first_seed(); seed < first_seed() + 32 * n_seeds(); seed++) {
         play<good_map>(seed, 2 << 20, weak_of(seed), false, 4);
         play<bad_map>(seed, 2 << 20, weak_of(seed), false, 4);
+        play<ends_map>(seed, 2 << 20, weak_of(seed), false, 4);
     }
 }
 void test_growth(void **state) {

@@ -411,7 +411,7 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
             const uint32_t i = number(at.link);
             if (i == last || is_bucket(i)) { /* which has one life */
                 at.order = i == last ? ~0u : reversed(i & ~bit_bucket);
-                if (at.order > order) {
+                if (i == last || at.order > order) {
                     return arrived;
                 }
                 at.before = bucket_at(i & ~bit_bucket);
