@@ -257,28 +257,29 @@ WH_FN wh_bulk_slots wh_bulk_make_chunk_(wh_bulk_ref h, uint32_t c, uint32_t n) {
     return s;
 }
 
-/* Up to n slots of class c, at least one; mask 0: there were none. */
+/* Up to n slots of class c, at least one; mask 0: there were none. Who has to fetch takes a batch
+ * of the spare slots, if there are any: all who fetch bring no more than is wanted, which the
+ * semaphore can count. */
 WH_FN wh_bulk_slots wh_bulk_get_slots_(wh_bulk_ref h, uint32_t c, uint32_t n) {
     uint64_t *sem = wh_bulk_sem_(h, WH_BULK_SETS + c);
     const uint32_t batch_log2 = 5 - (c - wh_bulk_bin_level_(c)) + h.chunk_log2;
     WH_NO_UNROLL
     for (uint32_t attempt = 0;; attempt++) {
         uint32_t got = 0;
-        const uint32_t spare = wh_load_u64_relaxed(&h.header->spare[c]) != 0 &&
-                                       wh_bulk_semaphore_count(wh_load_u64_relaxed(sem)) <= 0
-                                   ? wh_bulk_from_spare_(h, c, WH_BULK_COUNTED)
-                                   : 0;
-        if (spare != 0) {
-            wh_bulk_semaphore_signal(sem, spare, 0, 0); /* I3 */
-        }
-        const uint32_t state = wh_bulk_ask_(sem, n, batch_log2, &got);
-        if (state == WH_BULK_FETCH) {
-            const wh_bulk_slots s = wh_bulk_make_chunk_(h, c, n);
-            if (s.mask != 0 || (wh_bulk_semaphore_count(wh_load_u64_relaxed(sem)) <= 0 &&
-                                wh_load_u64_relaxed(&h.header->spare[c]) == 0)) {
-                return s;
+        if (wh_bulk_ask_(sem, n, batch_log2, &got) == WH_BULK_FETCH) {
+            const uint32_t spare = wh_bulk_from_spare_(h, c, 1u << batch_log2);
+            if (spare == 0) {
+                const wh_bulk_slots s = wh_bulk_make_chunk_(h, c, n);
+                if (s.mask != 0 || (wh_bulk_semaphore_count(wh_load_u64_relaxed(sem)) <= 0 &&
+                                    wh_load_u64_relaxed(&h.header->spare[c]) == 0)) {
+                    return s;
+                }
+                continue;
             }
-        } else if (state == WH_BULK_OURS) {
+            got = spare < n ? spare : n;
+            wh_bulk_semaphore_signal(sem, spare - got, 1, n); /* I3 */
+        }
+        if (got != 0) {
             wh_bulk_slots s = wh_bulk_claim_fresh_(h, c, got);
             s = s.mask != 0 ? s : wh_bulk_claim_slots_(h, c, got);
             if (wh_bulk_count_slots_(c, s) < got) { /* I3 */
