@@ -91,7 +91,8 @@ WH_FN void *wh_bulk_small_(wh_bulk_ref h, wh_mask mask, uint32_t c) {
     return p;
 }
 
-/* Nodes for the lanes of mask with a level: the lanes of a level take some side by side. */
+/* Nodes for the lanes of mask with a level: the lanes of a level take some side by side. The caller
+ * writes their words. */
 WH_FN void *wh_bulk_large_(wh_bulk_ref h, wh_mask mask, uint32_t level) {
     const wh_group g = wh_group_by_u32(mask, level);
     uint32_t served = 0; /* lanes of the group */
@@ -110,8 +111,6 @@ WH_FN void *wh_bulk_large_(wh_bulk_ref h, wh_mask mask, uint32_t level) {
         log2 = wh_shfl_u32(mask, log2, g.leader);
         const uint32_t rank = g.rank - served;
         if (open && node != WH_BULK_NONE && rank < 1u << log2) { /* wraps for those served */
-            wh_store_u64_relaxed(&h.words[(node + rank) << level],
-                                 WH_BULK_LARGE | (uint64_t)level << WH_BULK_KIND);
             p = h.base + ((node + rank) << (h.unit_log2 + level));
         }
         served += 1u << log2;
@@ -123,15 +122,18 @@ WH_FN void *wh_bulk_large_(wh_bulk_ref h, wh_mask mask, uint32_t level) {
 WH_FN void *wh_bulk_malloc(wh_bulk_ref h, wh_mask mask, size_t n) {
     const wh_bulk_size s = wh_bulk_size_of_(h, n);
     void *p = wh_bulk_small_(h, mask, s.c);
-    void *large = wh_bulk_large_(h, mask, s.level);
-    p = p != NULL ? p : large;
-    if (n != 0 && p == NULL) {
+    unsigned char *large = (unsigned char *)wh_bulk_large_(h, mask, s.level);
+    if (n != 0 && p == NULL && large == NULL) {
         wh_add_u64_relaxed(&h.header->failed, 1);
     }
     if (WH_PLANT(bulk_p1_lanes, 1, 0)) {
         wh_syncwarp(mask); /* P1, P2: the leader, and those that use */
     }
-    return p;
+    if (large != NULL) { /* behind the old owner's cas, by P1 */
+        wh_store_u64_relaxed(&h.words[(uint64_t)(large - h.base) >> h.unit_log2],
+                             WH_BULK_LARGE | (uint64_t)s.level << WH_BULK_KIND);
+    }
+    return p != NULL ? p : large;
 }
 
 /* A block of a power of two lies at a multiple of it, up to MAX_ALIGN. */
