@@ -319,7 +319,8 @@ template <class Key, class T, class Hash = hash<Key>> class hash_map {
             buckets_[k] = 0;
         }
         log2_ = first_buckets;
-        turn_ = joined_ = done_ = growing_ = 0;
+        turn_ = 1; /* of one bucket, which is split: who sees an old value here has no turn */
+        joined_ = done_ = growing_ = 0;
     }
 
     /* --- items -------------------------------------------------------------------------------- */
