@@ -47,7 +47,7 @@ WH_FN wh_circular_run wh_circular_join_(wh_circular_ref h, uint32_t u, int fused
 /* Joins neighbouring free chunks all over the list; whether there were any. All lanes of
  * mask, none counted as active before, each in a share of the units; then the leader sees to
  * the chunks at the shares' ends, which two lanes may have looked at at once. */
-WH_FN_SLOW int wh_circular_gather_(wh_circular_ref h, wh_mask mask, int fused) {
+WH_FN int wh_circular_gather_(wh_circular_ref h, wh_mask mask, int fused) {
     const uint32_t lanes = wh_popc32(mask), rank = wh_mask_rank(mask);
     const uint32_t leader = wh_mask_leader(mask);
     const uint32_t words = h.units / 32 + 1, share = (words + lanes - 1) / lanes;
@@ -88,8 +88,8 @@ typedef struct wh_circular_verdict {
 
 /* Gathers, or waits until another warp has done so, before which there is no use in searching.
  * All lanes of mask, none counted as active. */
-WH_FN_SLOW wh_circular_verdict wh_circular_give_up_(wh_circular_ref h, wh_mask mask, uint64_t since,
-                                                    int fused) {
+WH_FN wh_circular_verdict wh_circular_give_up_(wh_circular_ref h, wh_mask mask, uint64_t since,
+                                               int fused) {
     const uint32_t leader = wh_mask_leader(mask);
     wh_circular_verdict v;
     int gathers = 0, waits = 0;

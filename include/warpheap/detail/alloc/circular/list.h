@@ -139,8 +139,7 @@ WH_FN void wh_circular_mark_used_(wh_circular_ref h, uint32_t u) {
  * without headers, the last one before that, which leads over it faster. `units` or more:
  * none before the end, or none within the first `blank` words. Its bit was set after the call
  * began. */
-WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint32_t u,
-                                      uint32_t blank) {
+WH_FN uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint32_t u, uint32_t blank) {
     const uint32_t last = units / 32;
     uint32_t at = UINT32_MAX; /* a chunk in use */
     wh_assert_internal(u <= units);
@@ -179,7 +178,7 @@ WH_FN_SLOW uint32_t wh_circular_skip_(const uint64_t *map, uint32_t units, uint3
 
 /* The r-th chunk, from 0, from unit u on that is not in use, or if they are sparse an
  * earlier one. */
-WH_FN_SLOW uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32_t u, uint32_t r) {
+WH_FN uint32_t wh_circular_rth_(const uint64_t *map, uint32_t units, uint32_t u, uint32_t r) {
     uint32_t from = u % 32;
     uint32_t k = u / 32;
     wh_assert_internal(u <= units);
