@@ -67,6 +67,7 @@ device=$examples/../src/device
 [ -n "$brief" ] || "$nvcc" -std=c++17 $flags -rdc=true -c "$device/abi.cu" -o "$work/abi.o"
 try 17 "-rdc=true" cuda_18_abi.cu "$work/abi.o"
 try 17 "-include warpheap/warpheap_replace.h" cuda_19_malloc_included.cu
+try 17 "" cuda_20_peers.cu
 
 # Those in C++ are for both kinds of device.
 for file in 14:20_containers 20:21_work_queue 17:22_hash_map; do

@@ -53,7 +53,7 @@ def facts(root):
     """What the sources say: version, CMake's own version, options, libraries."""
     text = (root / "CMakeLists.txt").read_text()
     options = (root / "cmake/WhOptions.cmake").read_text()
-    libraries = set(re.findall(r"find_library\(WARPHEAP_(\w+)_LIBRARY", text)) - {"PNG"}
+    libraries = set(re.findall(r"find_library\(WARPHEAP_(\w+)_LIBRARY", text)) - {"PNG", "NCCL"}
     return {"version": re.search(r"^project\(warpheap VERSION ([\d.]+)", text, re.M)[1],
             "cmake": re.search(r"^cmake_minimum_required\(VERSION ([\d.]+)", text, re.M)[1],
             "options": set(re.findall(r"^\s*(?:option|set)\((WARPHEAP_\w+)", options, re.M)),
