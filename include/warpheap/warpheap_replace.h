@@ -102,7 +102,7 @@ static inline wh_status wh_replace_malloc(wh_heap *heap) {
     return WH_OK;
 }
 
-#ifdef __CUDA_ARCH__
+#if WH_MAKES_DEVICE_CODE
 WH_FN_SLOW void *wh_replace_take_(size_t bytes, size_t align) {
     return wh_replace_on_ == 0 ? NULL : wh_aligned_alloc(wh_replace_ref_, align, bytes);
 }
@@ -155,7 +155,7 @@ WH_REPLACE_ALIGNED_(new[], delete[])
 #endif
 }
 #pragma nv_diagnostic pop
-#endif /* __CUDA_ARCH__ */
+#endif /* WH_MAKES_DEVICE_CODE */
 
 /* The same with a heap that is made for it, on the current GPU, and grows while kernels run: to
  * most_bytes at most; 0: half of the GPU's memory. *heap may be kept for its statistics, and for

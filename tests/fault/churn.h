@@ -4,6 +4,16 @@
 
 #include "fault/fault.h"
 
+/* The workload's heap: so many bytes above the least one. */
+__attribute__((__unused__)) static wh_status make_above(const workload *w, uint64_t seed,
+                                                        wh_heap_options *o, wh_any_options *own,
+                                                        wh_heap **heap) {
+    (void)seed, (void)own;
+    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
+    o->bytes += w->bytes;
+    return s == WH_OK ? wh_heap_create(heap, o) : s;
+}
+
 WH_FN void mark(uint64_t *p, uint64_t words, uint64_t value) {
     for (uint64_t k = 0; k < words; k++) {
         p[k] = value + k;

@@ -64,25 +64,16 @@ WH_KERNEL(fdgmalloc_end, workload_args, a) {
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
-/* So many bytes above the least heap. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
-                      wh_heap **heap) {
-    (void)seed, (void)own;
-    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += w->bytes;
-    return s == WH_OK ? wh_heap_create(heap, o) : s;
-}
-
-#define FDGMALLOC(above, n_warps)                                                     \
-    .allocator = "fdgmalloc", .make = make, .handle_bytes = sizeof(wh_fdgmalloc_ref), \
+#define FDGMALLOC(above, n_warps)                                                           \
+    .allocator = "fdgmalloc", .make = make_above, .handle_bytes = sizeof(wh_fdgmalloc_ref), \
     .bytes = (above), .may_fail = 1, .options = {{"superblock_bytes", 256}, {"warps", (n_warps)}}
 
-#define BULK(above)                                                                           \
-    .allocator = "bulk", .make = make, .handle_bytes = sizeof(wh_bulk_ref), .bytes = (above), \
-    .options = {{"chunk_bins", 4}}
+#define BULK(above)                                                               \
+    .allocator = "bulk", .make = make_above, .handle_bytes = sizeof(wh_bulk_ref), \
+    .bytes = (above), .options = {{"chunk_bins", 4}}
 
-#define KMA(above)                                                                          \
-    .allocator = "kma", .make = make, .handle_bytes = sizeof(wh_kma_ref), .bytes = (above), \
+#define KMA(above)                                                                                \
+    .allocator = "kma", .make = make_above, .handle_bytes = sizeof(wh_kma_ref), .bytes = (above), \
     .options = {{"superblock_bytes", 256}}
 
 static const workload workloads[] = {

@@ -31,17 +31,9 @@ WH_KERNEL(circular_grace_pair, workload_args, a) {
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
-/* So many bytes above the least heap. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
-                      wh_heap **heap) {
-    (void)seed, (void)own;
-    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += w->bytes;
-    return s == WH_OK ? wh_heap_create(heap, o) : s;
-}
-
-#define LIST(name, above) \
-    .allocator = (name), .make = make, .handle_bytes = sizeof(wh_circular_ref), .bytes = (above)
+#define LIST(name, above)                                                             \
+    .allocator = (name), .make = make_above, .handle_bytes = sizeof(wh_circular_ref), \
+    .bytes = (above)
 
 static const workload workloads[] = {
     {"circular-grace", circular_grace_pair, NULL, 3, 1, 0, LIST("cfmalloc", 2500)},

@@ -11,32 +11,23 @@ OTHER_NEVER_NULL(dynasoar_never_null, dynasoar, objects)
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
-/* So many bytes above the least heap. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
-                      wh_heap **heap) {
-    (void)seed, (void)own;
-    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += w->bytes;
-    return s == WH_OK ? wh_heap_create(heap, o) : s;
-}
-
 /* A page of 128 bytes takes 12 of the table. */
-#define SCATTER(page, above)                                                                \
-    .allocator = "scatteralloc", .make = make, .handle_bytes = sizeof(wh_scatteralloc_ref), \
-    .bytes = (above),                                                                       \
+#define SCATTER(page, above)                                                                      \
+    .allocator = "scatteralloc", .make = make_above, .handle_bytes = sizeof(wh_scatteralloc_ref), \
+    .bytes = (above),                                                                             \
     .options = {{"page_bytes", (page)}, {"region_pages", 2}, {"superblock_pages", 8}}
 
-#define HALLOC(above)                                                                             \
-    .allocator = "halloc", .make = make, .handle_bytes = sizeof(wh_halloc_ref), .bytes = (above), \
-    .options = {{"slab_bytes", 512}}
+#define HALLOC(above)                                                                 \
+    .allocator = "halloc", .make = make_above, .handle_bytes = sizeof(wh_halloc_ref), \
+    .bytes = (above), .options = {{"slab_bytes", 512}}
 
-#define XMALLOC(above)                                                            \
-    .allocator = "xmalloc", .make = make, .handle_bytes = sizeof(wh_xmalloc_ref), \
+#define XMALLOC(above)                                                                  \
+    .allocator = "xmalloc", .make = make_above, .handle_bytes = sizeof(wh_xmalloc_ref), \
     .bytes = (above), .options = {{"superblock_bytes", 512}, {"buffer_entries", 2}}
 
 /* A block of 128 bytes takes 12 of the table; the sets and marks of 64 blocks 360. */
-#define DYNASOAR(block, above)                                                      \
-    .allocator = "dynasoar", .make = make, .handle_bytes = sizeof(wh_dynasoar_ref), \
+#define DYNASOAR(block, above)                                                            \
+    .allocator = "dynasoar", .make = make_above, .handle_bytes = sizeof(wh_dynasoar_ref), \
     .bytes = (above), .options = {{"block_bytes", (block)}, {"types", 1}}
 
 static const workload workloads[] = {

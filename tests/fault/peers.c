@@ -54,17 +54,9 @@ PEER_CHURN(peers_list, cfmmalloc, list, 4)
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
-/* So many bytes above the least heap. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
-                      wh_heap **heap) {
-    (void)seed, (void)own;
-    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += w->bytes;
-    return s == WH_OK ? wh_heap_create(heap, o) : s;
-}
-
-#define HEAP(name, ref, above) \
-    .allocator = (name), .make = make, .handle_bytes = sizeof(ref), .bytes = (above), .peers = 1
+#define HEAP(name, ref, above)                                                              \
+    .allocator = (name), .make = make_above, .handle_bytes = sizeof(ref), .bytes = (above), \
+    .peers = 1
 
 static const workload workloads[] = {
     {"peers-tessera", peers_tessera, peers_tessera_end, 6, 2, 40, .least = 2, .holds = 5,

@@ -16,18 +16,10 @@ OTHER_NEVER_NULL(rwmalloc_never_null, rwmalloc, units)
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
-/* So many bytes above the least heap. A short walk, then the sweep. */
-static wh_status make(const workload *w, uint64_t seed, wh_heap_options *o, wh_any_options *own,
-                      wh_heap **heap) {
-    (void)seed, (void)own;
-    const wh_status s = wh_heap_min_bytes(o, &o->bytes);
-    o->bytes += w->bytes;
-    return s == WH_OK ? wh_heap_create(heap, o) : s;
-}
-
-#define HEAP(name, type, above)                                                        \
-    .allocator = (name), .make = make, .handle_bytes = sizeof(type), .bytes = (above), \
-    .options = {                                                                       \
+/* A short walk, then the sweep. */
+#define HEAP(name, type, above)                                                              \
+    .allocator = (name), .make = make_above, .handle_bytes = sizeof(type), .bytes = (above), \
+    .options = {                                                                             \
         {"page_bytes", 64}, {"unit_bytes", 64}, {"exact_oom", 1}, {"oom_free_ppm", 900000}}
 #define PAGES(name, above) HEAP(name, wh_random_walk_ref, above)
 #define UNITS(name, above) HEAP(name, wh_rwmalloc_ref, above)
