@@ -7,8 +7,13 @@ static unsigned char byte_of(int from, int to, uint64_t i) {
 }
 
 /* Each rank knows what each pair exchanges. */
-static void exchange(wh_comm *c) {
+static void exchange(wh_comm *c, wh_device *device) {
     wh_comm_buffer got = {0};
+    void *on_device = NULL;
+    got.device = device;
+    if (device != NULL) {
+        assert_int_equal(wh_device_alloc(device, &on_device, MOST_RANKS * 300000), WH_OK);
+    }
     const int rank = wh_comm_rank(c), size = wh_comm_size(c);
     uint64_t random = 42;
     for (uint64_t round = 0; round < 20; round++) {
@@ -27,14 +32,25 @@ static void exchange(wh_comm *c) {
                 data[at++] = byte_of(rank, to, i);
             }
         }
-        expect_ok(c, wh_comm_all_to_all(c, data, bytes[rank], &got));
+        if (at != 0 && device != NULL) {
+            assert_int_equal(wh_device_copy_in(device, on_device, data, at), WH_OK);
+        }
+        expect_ok(c, wh_comm_all_to_all(c, device != NULL ? on_device : data, bytes[rank], &got));
+        const unsigned char *came = got.data;
+        if (device != NULL && got.offset[size] != 0) {
+            assert_int_equal(wh_device_copy_out(device, data, got.data, got.offset[size]), WH_OK);
+            came = data;
+        }
         for (int from = 0; from < size; from++) {
             assert_int_equal(got.bytes[from], bytes[from][rank]);
             for (uint64_t i = 0; i < got.bytes[from]; i++) {
-                assert_int_equal(got.data[got.offset[from] + i], byte_of(from, rank, i));
+                assert_int_equal(came[got.offset[from] + i], byte_of(from, rank, i));
             }
         }
         free(data);
+    }
+    if (device != NULL) {
+        assert_int_equal(wh_device_free(device, on_device), WH_OK);
     }
     wh_comm_buffer_free(&got);
 }
@@ -43,9 +59,50 @@ static void all_to_all(void **state) {
     (void)state;
     for (uint64_t piece = 0; piece < 3; piece++) {
         wh_comm *c = open_comm(piece * 1000);
-        exchange(c);
+        exchange(c, NULL);
         expect_ok(c, wh_comm_close(c));
     }
+}
+
+/* Memory of devices, and on one rank of the host. */
+static void all_to_all_of_devices(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(5000);
+    wh_device *device = NULL;
+    assert_int_equal(wh_device_open(&device, "sim", NULL), WH_OK);
+    exchange(c, device);
+    exchange(c, wh_comm_rank(c) == 1 ? NULL : device);
+    wh_device_close(device);
+    expect_ok(c, wh_comm_close(c));
+}
+
+/* What a rank has sent and got is counted; its own part is not sent. */
+static void counts(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(0);
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c);
+    wh_comm_buffer got = {0};
+    wh_comm_stats before, after;
+    uint64_t bytes[MOST_RANKS], number = 1, sent = 0;
+    char data[MOST_RANKS * 10] = {0};
+    for (int r = 0; r < size; r++) {
+        bytes[r] = (uint64_t)(r + 1);
+        sent += r != rank ? bytes[r] : 0;
+    }
+    wh_comm_get_stats(c, &before);
+    expect_ok(c, wh_comm_all_to_all(c, data, bytes, &got));
+    expect_ok(c, wh_comm_all_gather(c, data, 5, &got));
+    expect_ok(c, wh_comm_all_reduce(c, &number, 1, WH_COMM_U64, WH_COMM_SUM));
+    wh_comm_get_stats(c, &after);
+    const uint64_t others = (uint64_t)(size - 1);
+    assert_int_equal(after.calls - before.calls, 3);
+    assert_int_equal(after.lines - before.lines, 3 * 152 * others);
+    assert_int_equal(after.sent - before.sent, sent + 5 * others);
+    assert_int_equal(after.got - before.got, (uint64_t)(rank + 1) * others + 5 * others);
+    assert_int_equal(after.reduced - before.reduced, size > 1 ? 8 : 0);
+    assert_true(after.waited > before.waited && after.moved >= before.moved);
+    wh_comm_buffer_free(&got);
+    expect_ok(c, wh_comm_close(c));
 }
 
 static void all_gather(void **state) {
@@ -212,7 +269,14 @@ static void by_nccl(void **state) {
         print_message("left out: %s\n", failure.text);
         return;
     }
-    exchange(c);
+    exchange(c, NULL);
+    wh_device *device = NULL;
+    assert_int_equal(wh_device_open(&device, "cuda", NULL), WH_OK);
+    exchange(c, device);
+    wh_device_close(device);
+    assert_int_equal(wh_device_open(&device, "sim", NULL), WH_OK); /* through the host */
+    exchange(c, device);
+    wh_device_close(device);
     expect_ok(c, wh_comm_all_reduce(c, &n, 1, WH_COMM_U64, WH_COMM_SUM));
     assert_int_equal(n, wh_comm_size(c));
     expect_ok(c, wh_comm_close(c));
@@ -240,8 +304,10 @@ static void other_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_to_all), cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
-        cmocka_unit_test(reports),    cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
+        cmocka_unit_test(all_to_all), cmocka_unit_test(all_to_all_of_devices),
+        cmocka_unit_test(counts),     cmocka_unit_test(all_gather),
+        cmocka_unit_test(all_reduce), cmocka_unit_test(reports),
+        cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
         cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);

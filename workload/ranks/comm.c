@@ -103,7 +103,11 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
     c->what = NULL;
     c->check = 0;
     memset(c->report_text, 0, sizeof c->report_text);
+    const double begin = whi_comm_now();
     const wh_status s = whi_comm_mpi_headers(c);
+    c->stats.calls++;
+    c->stats.lines += (uint64_t)(c->size - 1) * sizeof *c->out;
+    c->stats.waited += whi_comm_now() - begin;
     return s != WH_OK ? s : whi_comm_judge(c);
 }
 
@@ -124,8 +128,31 @@ wh_status wh_comm_give_up(wh_comm *c, wh_status status, const char *line) {
     return status;
 }
 
+static void free_data(wh_comm_buffer *b) {
+    if (b->device == NULL) {
+        free(b->data);
+    } else if (b->data != NULL) {
+        (void)wh_device_free(b->device, b->data);
+    }
+    b->data = NULL;
+    b->room = 0;
+}
+
+static int take_data(wh_comm_buffer *b, uint64_t bytes) {
+    void *p = NULL;
+    free_data(b);
+    if (b->device == NULL) {
+        p = malloc(bytes);
+    } else if (wh_device_alloc(b->device, &p, bytes) != WH_OK) {
+        return 0;
+    }
+    b->data = p;
+    b->room = p != NULL ? bytes : 0;
+    return p != NULL;
+}
+
 void wh_comm_buffer_free(wh_comm_buffer *b) {
-    free(b->data);
+    free_data(b);
     free(b->bytes);
     free(b->offset);
     memset(b, 0, sizeof *b);
@@ -151,36 +178,93 @@ static wh_status make_room(const wh_comm *c, wh_comm_buffer *b) {
     if (sum > c->most) {
         return WH_OUT_OF_MEMORY;
     }
-    if (sum > b->room || b->data == NULL) {
-        free(b->data);
-        b->room = sum + sum / 4 + 64;
-        b->data = malloc(b->room);
-        if (b->data == NULL) {
-            b->room = 0;
-            return WH_OUT_OF_MEMORY;
+    const int fits = b->data != NULL && sum <= b->room;
+    return fits || take_data(b, sum + sum / 4 + 64) ? WH_OK : WH_OUT_OF_MEMORY;
+}
+
+/* Host memory of the communicator for data of devices, `bytes` at least. */
+static unsigned char *staged(wh_comm *c, int which, uint64_t bytes) {
+    if (bytes > c->staged_room[which]) {
+        free(c->staged[which]);
+        c->staged_room[which] = bytes + bytes / 4 + 64;
+        c->staged[which] = malloc(c->staged_room[which]);
+        c->staged_room[which] *= c->staged[which] != NULL;
+    }
+    return c->staged_room[which] != 0 ? c->staged[which] : NULL;
+}
+
+/* What goes, from the device; where what comes will be. */
+static wh_status stage_out(wh_comm *c, const wh_comm_buffer *got) {
+    uint64_t sum = 0, at = 0;
+    for (int r = 0; r < c->size; r++) {
+        sum += c->bytes[r];
+    }
+    unsigned char *out = staged(c, 0, sum + 1), *in = staged(c, 1, got->offset[c->size] + 1);
+    if (out == NULL || in == NULL) {
+        return WH_OUT_OF_MEMORY;
+    }
+    wh_status s = WH_OK;
+    for (int r = 0; r < c->size && s == WH_OK; r++) {
+        if (c->bytes[r] != 0) {
+            s = wh_device_copy_out(got->device, out + at, c->from[r], c->bytes[r]);
+        }
+        c->from[r] = out + at;
+        c->to[r] = in + got->offset[r];
+        at += c->bytes[r];
+    }
+    return s;
+}
+
+static wh_status give_up_on_device(wh_comm *c, wh_status s) {
+    return wh_comm_give_up(c, s, "data cannot be copied from the device, or to it");
+}
+
+/* By the engine, or through host memory if that does not take the device's. */
+static wh_status exchange(wh_comm *c, const wh_comm_buffer *got) {
+    const int takes =
+        got->device != NULL && c->engine->takes != NULL && c->engine->takes(c, got->device);
+    const whi_comm_exchange x = {c->from, c->bytes, c->to, got->bytes, takes};
+    if (takes) {
+        return c->engine->exchange(c, &x);
+    }
+    if (got->device != NULL) {
+        const wh_status s = stage_out(c, got);
+        if (s != WH_OK) {
+            return give_up_on_device(c, s);
         }
     }
-    return WH_OK;
+    if (c->bytes[c->rank] != 0) {
+        memcpy(c->to[c->rank], c->from[c->rank], c->bytes[c->rank]);
+    }
+    const wh_status moved = c->engine->exchange(c, &x);
+    if (moved != WH_OK || got->device == NULL || got->offset[c->size] == 0) {
+        return moved;
+    }
+    const wh_status s =
+        wh_device_copy_in(got->device, got->data, c->staged[1], got->offset[c->size]);
+    return s == WH_OK ? s : give_up_on_device(c, s);
 }
 
 /* Moves what c->from and c->bytes say. */
 static wh_status move_data(wh_comm *c, wh_comm_buffer *got) {
+    const double begin = whi_comm_now();
     if (make_room(c, got) != WH_OK) {
         /* the others are about to send: too late to report it */
         (void)whi_comm_fail(c, c->rank, WH_COMM_ENGINE, WH_OUT_OF_MEMORY,
-                            "rank %d has no host memory for %llu bytes of the other ranks", c->rank,
+                            "rank %d has no %s memory for %llu bytes of the other ranks", c->rank,
+                            got->device != NULL ? "device" : "host",
                             (unsigned long long)(got->offset != NULL ? got->offset[c->size] : 0));
         whi_comm_tell(c);
         return WH_OUT_OF_MEMORY;
     }
     for (int r = 0; r < c->size; r++) {
         c->to[r] = got->data + got->offset[r];
+        c->stats.sent += r != c->rank ? c->bytes[r] : 0;
+        c->stats.got += r != c->rank ? got->bytes[r] : 0;
     }
-    const whi_comm_exchange x = {c->from, c->bytes, c->to, got->bytes};
-    if (c->bytes[c->rank] != 0) {
-        memcpy(c->to[c->rank], c->from[c->rank], c->bytes[c->rank]);
-    }
-    return c->engine->exchange(c, &x);
+    const wh_status s = exchange(c, got);
+    c->stats.moved += whi_comm_now() - begin;
+    return s;
 }
 
 wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes,
@@ -210,5 +294,12 @@ wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type ty
     memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
     const wh_status s =
         whi_comm_headers(c, WHI_COMM_ALL_REDUCE, n << 8 | (uint64_t)type << 4 | (uint64_t)op);
-    return s != WH_OK || n == 0 || c->size == 1 ? s : c->engine->reduce(c, &numbers);
+    if (s != WH_OK || n == 0 || c->size == 1) {
+        return s;
+    }
+    const double begin = whi_comm_now();
+    const wh_status reduced = c->engine->reduce(c, &numbers);
+    c->stats.moved += whi_comm_now() - begin;
+    c->stats.reduced += n * 8;
+    return reduced;
 }

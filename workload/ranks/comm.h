@@ -28,7 +28,7 @@
 #ifndef WHI_WORKLOAD_RANKS_COMM_H
 #define WHI_WORKLOAD_RANKS_COMM_H
 
-#include "warpheap/types.h"
+#include "warpheap/device.h"
 
 typedef struct wh_comm wh_comm;
 
@@ -54,6 +54,8 @@ typedef struct wh_comm_options {
                          may be behind the others, and still be waited for */
     uint64_t piece;   /* bytes of one message at most, up to 2^30, the default */
     uint64_t most;    /* bytes that one call may bring to this rank; 0: what the host has */
+    uint64_t asks;    /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
+                         of its own 20,000, say, make calls shorter */
     void *mpi_comm;   /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
     uint32_t version; /* what this rank says of itself; 0: WH_VERSION. For tests */
 } wh_comm_options;
@@ -67,9 +69,9 @@ wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
                            wh_comm_failure *failure);
 
 /* The same, but data goes by NCCL, over the GPU that is current in the CUDA runtime: each rank has
- * one of its own. Arrays are host memory all the same: they are copied to device memory of the
- * communicator, and from it, which is as large as the largest call. Two messages that MPI carries
- * come before each call. UNSUPPORTED: the build found no CUDA, or no NCCL. */
+ * one of its own. Memory of that GPU goes as it is; host memory is copied to device memory of the
+ * communicator, and from it, which is as large as the largest such call. Two messages that MPI
+ * carries come before each call. UNSUPPORTED: the build found no CUDA, or no NCCL. */
 wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
                             wh_comm_failure *failure);
 
@@ -84,6 +86,17 @@ int wh_comm_size(const wh_comm *comm);
 
 /* What the last call that failed said; reason NOTHING: none did. Never NULL. */
 const wh_comm_failure *wh_comm_last_failure(const wh_comm *comm);
+
+/* What the communicator has done so far, on this rank: the cost of calls, without NCCL's and MPI's
+ * own. Of all-reduce bytes count as `reduced`, once. */
+typedef struct wh_comm_stats {
+    uint64_t calls;
+    uint64_t lines;       /* bytes of lines sent */
+    uint64_t sent, got;   /* bytes of data to other ranks, and from them */
+    uint64_t reduced;     /* bytes of numbers */
+    double waited, moved; /* seconds in lines, that is mostly for other ranks; in data */
+} wh_comm_stats;
+void wh_comm_get_stats(const wh_comm *comm, wh_comm_stats *stats);
 
 /* Something went wrong on this rank: the next call returns `status` on all ranks, with this line,
  * and moves no data. Of two reports before a call the first one counts. WH_OK is ignored. */
@@ -101,11 +114,17 @@ wh_status wh_comm_give_up(wh_comm *comm, wh_status status, const char *line);
 wh_status wh_comm_agree(wh_comm *comm);
 
 /* What came from all ranks: bytes[r] bytes of rank r at data + offset[r], in the order of the
- * ranks, without gaps. All zero at first; a call that needs more makes it larger. Host memory. */
+ * ranks, without gaps. All zero at first, but for device; a call that needs more makes it larger.
+ *
+ * With a device, memory of that device goes and comes: what is sent lies there, too, and is read
+ * after what the device's default stream still does. By NCCL it goes from GPU to GPU; by MPI, and
+ * of another device, through host memory of the communicator. What has come can be used by any
+ * stream. A rank may use a device where another one uses host memory. */
 typedef struct wh_comm_buffer {
     unsigned char *data;
     uint64_t room;
-    uint64_t *bytes, *offset; /* of size + 1 entries; offset[size]: in all */
+    uint64_t *bytes, *offset; /* of size + 1 entries, host memory; offset[size]: in all */
+    wh_device *device;        /* NULL: host memory */
 } wh_comm_buffer;
 void wh_comm_buffer_free(wh_comm_buffer *buffer);
 

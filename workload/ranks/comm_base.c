@@ -35,6 +35,10 @@ const wh_comm_failure *wh_comm_last_failure(const wh_comm *c) {
     return &c->failure;
 }
 
+void wh_comm_get_stats(const wh_comm *c, wh_comm_stats *stats) {
+    *stats = c->stats;
+}
+
 void wh_comm_report(wh_comm *c, wh_status status, const char *line) {
     if (status != WH_OK && c->report == WH_OK) {
         c->report = status;

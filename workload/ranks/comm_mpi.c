@@ -20,9 +20,9 @@ double whi_comm_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void whi_comm_pause(uint64_t *rounds) {
-    const struct timespec moment = {0, *rounds < 2000 ? 50000 : 1000000};
-    if (++*rounds > 200) { /* there may be more ranks than cores */
+void whi_comm_pause(const wh_comm *c, uint64_t *rounds) {
+    const struct timespec moment = {0, *rounds < c->asks + 1800 ? 50000 : 1000000};
+    if (++*rounds > c->asks) { /* there may be more ranks than cores */
         (void)nanosleep(&moment, NULL);
     }
 }
@@ -125,7 +125,7 @@ static int hear_answers(wh_comm *c) {
             all_came = 1;
             last = whi_comm_now() + 0.1;
         }
-        whi_comm_pause(&rounds);
+        whi_comm_pause(c, &rounds);
     }
     return 0;
 }
@@ -193,7 +193,7 @@ wh_status whi_comm_mpi_wait(wh_comm *c, MPI_Request *requests, int n, const char
         if (whi_comm_now() > last) {
             return c->mpi->owns_comm ? whi_comm_roll_call(c) : never_came(c, requests);
         }
-        whi_comm_pause(&rounds);
+        whi_comm_pause(c, &rounds);
     }
 }
 
@@ -290,4 +290,4 @@ static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
     return WH_OK;
 }
 
-const whi_comm_engine whi_comm_mpi_engine = {exchange, reduce, NULL};
+const whi_comm_engine whi_comm_mpi_engine = {exchange, reduce, NULL, NULL};

@@ -1,6 +1,7 @@
 /* comm_nccl.c: the communicator whose data goes by NCCL, from GPU to GPU. Lines and notices go by
  * MPI (comm_mpi.c), so a rank that has ended is known by name here, too: NCCL's own calls are
- * started without waiting, asked for until a deadline, and aborted then.
+ * started without waiting, asked for until a deadline, and aborted then. NCCL's stream is one that
+ * waits for the default stream, and the default stream for it.
  */
 #include "workload/ranks/comm_own.h"
 
@@ -15,6 +16,7 @@
 typedef struct nccl_state {
     ncclComm_t comm;
     cudaStream_t stream;
+    int gpu;
     unsigned char *out, *in; /* device memory, for data that goes and that comes */
     uint64_t out_room, in_room;
 } nccl_state;
@@ -83,7 +85,7 @@ static wh_status wait_for(wh_comm *c, int stream) {
         if (is_told || whi_comm_now() > last) {
             return give_up(c, is_told);
         }
-        whi_comm_pause(&rounds);
+        whi_comm_pause(c, &rounds);
     }
 }
 
@@ -98,6 +100,7 @@ static wh_status make_room(wh_comm *c, unsigned char **memory, uint64_t *room, u
     return WH_OK;
 }
 
+/* Between memories of GPUs: those of x, or of the communicator. */
 static wh_status send_and_receive(wh_comm *c, const whi_comm_exchange *x) {
     nccl_state *n = c->engine_state;
     uint64_t out = 0, in = 0;
@@ -106,11 +109,13 @@ static wh_status send_and_receive(wh_comm *c, const whi_comm_exchange *x) {
         if (r == c->rank) {
             continue;
         }
+        const void *from = x->on_device ? x->from[r] : n->out + out;
+        void *to = x->on_device ? x->to[r] : n->in + in;
         if (x->from_bytes[r] != 0) {
-            TRY_NCCL(c, ncclSend(n->out + out, x->from_bytes[r], ncclUint8, r, n->comm, n->stream));
+            TRY_NCCL(c, ncclSend(from, x->from_bytes[r], ncclUint8, r, n->comm, n->stream));
         }
         if (x->to_bytes[r] != 0) {
-            TRY_NCCL(c, ncclRecv(n->in + in, x->to_bytes[r], ncclUint8, r, n->comm, n->stream));
+            TRY_NCCL(c, ncclRecv(to, x->to_bytes[r], ncclUint8, r, n->comm, n->stream));
         }
         out += x->from_bytes[r];
         in += x->to_bytes[r];
@@ -140,9 +145,23 @@ static wh_status stage(wh_comm *c, const whi_comm_exchange *x, int is_out) {
     return WH_OK;
 }
 
+static wh_status exchange_on_device(wh_comm *c, const whi_comm_exchange *x) {
+    nccl_state *n = c->engine_state;
+    const int r = c->rank;
+    if (x->from_bytes[r] != 0) {
+        TRY_CUDA(c, cudaMemcpyAsync(x->to[r], x->from[r], x->from_bytes[r],
+                                    cudaMemcpyDeviceToDevice, n->stream));
+    }
+    const wh_status s = send_and_receive(c, x);
+    return s == WH_OK ? wait_for(c, 1) : s;
+}
+
 static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
     nccl_state *n = c->engine_state;
     uint64_t out = 0, in = 0;
+    if (x->on_device) {
+        return exchange_on_device(c, x);
+    }
     for (int r = 0; r < c->size; r++) {
         out += r != c->rank ? x->from_bytes[r] : 0;
         in += r != c->rank ? x->to_bytes[r] : 0;
@@ -191,7 +210,12 @@ static void close_nccl(wh_comm *c) {
     c->engine_state = NULL;
 }
 
-static const whi_comm_engine engine = {exchange, reduce, close_nccl};
+static int takes(const wh_comm *c, const wh_device *device) {
+    const nccl_state *n = c->engine_state;
+    return wh_device_get_info(device)->ordinal == n->gpu;
+}
+
+static const whi_comm_engine engine = {exchange, reduce, close_nccl, takes};
 
 static wh_status begin(wh_comm *c) {
     nccl_state *n = c->engine_state;
@@ -203,7 +227,7 @@ static wh_status begin(wh_comm *c) {
     if (c->rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
         wh_comm_report(c, WH_DEVICE_ERROR, "ncclGetUniqueId failed");
     }
-    if (cudaStreamCreateWithFlags(&n->stream, cudaStreamNonBlocking) != cudaSuccess) {
+    if (cudaGetDevice(&n->gpu) != cudaSuccess || cudaStreamCreate(&n->stream) != cudaSuccess) {
         wh_comm_report(c, WH_NO_DEVICE, cudaGetErrorString(cudaGetLastError()));
     }
     wh_status s = wh_comm_all_gather(c, &id, c->rank == 0 ? sizeof id : 0, &ids); /* by MPI */

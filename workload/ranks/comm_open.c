@@ -21,6 +21,8 @@ static void drop(wh_comm *c) {
     free(c->bytes);
     free(c->from);
     free(c->to);
+    free(c->staged[0]);
+    free(c->staged[1]);
     free(c);
 }
 
@@ -89,6 +91,7 @@ static wh_status begin(wh_comm *c, const wh_comm_options *o) {
     c->seconds = o->seconds > 0 ? o->seconds : 60;
     c->piece = o->piece != 0 && o->piece < MOST_PIECE ? o->piece : MOST_PIECE;
     c->most = o->most != 0 ? o->most : UINT64_MAX;
+    c->asks = o->asks != 0 ? o->asks : 200;
     c->version = o->version != 0 ? o->version : WH_VERSION;
     c->engine = &whi_comm_mpi_engine;
     const wh_status s = make(c);
@@ -145,7 +148,7 @@ static int all_come(wh_comm *c) {
             }
             left += !done;
         }
-        whi_comm_pause(&rounds);
+        whi_comm_pause(c, &rounds);
     }
     return left == 0;
 }

@@ -40,6 +40,7 @@ typedef struct whi_comm_exchange {
     const uint64_t *from_bytes;
     void *const *to;
     const uint64_t *to_bytes;
+    int on_device; /* memory of a device that the engine takes */
 } whi_comm_exchange;
 
 /* Numbers to be reduced. */
@@ -54,16 +55,18 @@ typedef struct whi_comm_numbers {
 typedef struct whi_comm_engine {
     wh_status (*exchange)(wh_comm *comm, const whi_comm_exchange *x);
     wh_status (*reduce)(wh_comm *comm, const whi_comm_numbers *numbers);
-    void (*close)(wh_comm *comm); /* or NULL */
+    void (*close)(wh_comm *comm);                               /* or NULL */
+    int (*takes)(const wh_comm *comm, const wh_device *device); /* its memory; NULL: of none */
 } whi_comm_engine;
 
 struct wh_comm {
     int rank, size;
     double seconds;
-    uint64_t piece, most;
+    uint64_t piece, most, asks;
     uint32_t version;
     uint64_t sequence;
     wh_comm_failure failure;
+    wh_comm_stats stats;
     int dead;
     wh_status report; /* for the next call */
     char report_text[96];
@@ -74,6 +77,8 @@ struct wh_comm {
     uint64_t *bytes;      /* of the call in progress, for each rank */
     const void **from;
     void **to;
+    unsigned char *staged[2]; /* host memory for that of devices: what goes, what comes */
+    uint64_t staged_room[2];
     const whi_comm_engine *engine;
     void *engine_state;
     struct whi_comm_mpi *mpi;
@@ -111,6 +116,6 @@ int whi_comm_is_told(wh_comm *comm);
 double whi_comm_now(void);
 
 /* Waits a moment, a longer one when there was nothing for long. */
-void whi_comm_pause(uint64_t *rounds);
+void whi_comm_pause(const wh_comm *comm, uint64_t *rounds);
 
 #endif
