@@ -68,8 +68,7 @@ static void all_to_all(void **state) {
 static void all_to_all_of_devices(void **state) {
     (void)state;
     wh_comm *c = open_comm(5000);
-    wh_device *device = NULL;
-    assert_int_equal(wh_device_open(&device, "sim", NULL), WH_OK);
+    wh_device *device = open_device(NULL);
     exchange(c, device);
     exchange(c, wh_comm_rank(c) == 1 ? NULL : device);
     wh_device_close(device);

@@ -31,6 +31,31 @@ static UNUSED wh_comm *open_comm(uint64_t piece) {
     return c;
 }
 
+/* Where WH_TEST_DEVICE is "cuda", a rank has the GPU of its number in its machine; ranks may share
+ * one. */
+static UNUSED bool on_gpu(void) {
+    const char *text = getenv("WH_TEST_DEVICE");
+    return text != NULL && strcmp(text, "cuda") == 0;
+}
+
+/* All ranks: the simulated device with these options (NULL: the default ones), or that GPU. */
+static UNUSED wh_device *open_device(const wh_sim_options *options) {
+    wh_device *d = NULL;
+    MPI_Comm local;
+    char spec[16] = "sim";
+    int rank = 0;
+    if (on_gpu()) {
+        const uint32_t n = wh_device_cuda_count();
+        assert_true(n != 0);
+        (void)MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+        (void)MPI_Comm_rank(local, &rank);
+        (void)MPI_Comm_free(&local);
+        (void)snprintf(spec, sizeof spec, "cuda:%u", (uint32_t)rank % n);
+    }
+    assert_int_equal(wh_device_open(&d, spec, options), WH_OK);
+    return d;
+}
+
 /* A status, or what the communicator says. */
 static UNUSED void expect_ok(const wh_comm *c, wh_status s) {
     if (s != WH_OK) {

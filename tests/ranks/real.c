@@ -43,7 +43,7 @@ static void open_all(context *x, uint32_t n, int undirected, wh_shard_split spli
     x->size = wh_comm_size(x->comm);
     x->n = n;
     x->undirected = undirected;
-    x->device = open_policy(WH_SIM_ROUND_ROBIN, 0);
+    x->device = open_device(NULL);
     o.comm = x->comm;
     o.heap = x->heap = make_heap(x);
     o.vertices = g.vertices = n;
