@@ -560,6 +560,8 @@ int whi_bench_write_json(whi_bench *b, const char *error);
  * set if there was no memory. */
 json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed);
 
+/* --- meta.c --------------------------------------------------------------------------------- */
+
 /* The form of every file of results: one object a line, first the header of the run, then its
  * rows. Not 0 if the file could not be written. */
 int whi_bench_write_line(const json_t *object, FILE *file);
