@@ -6,6 +6,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void whi_shard_lap(wh_shard *s, double *part) {
+    const double end = now();
+    *part += end - s->lap;
+    s->lap = end;
+}
+
+void wh_shard_get_times(wh_shard *s, wh_shard_times *times) {
+    *times = s->times;
+    memset(&s->times, 0, sizeof s->times);
+}
 
 static int is_dead(const wh_shard *s) {
     const wh_comm_reason reason = wh_comm_last_failure(s->comm)->reason;
@@ -21,6 +39,7 @@ wh_status whi_shard_begin(wh_shard *s, const char *what) {
         check = check * 31 + (unsigned char)*c;
     }
     wh_comm_expect(s->comm, check, what);
+    s->lap = now();
     return WH_OK;
 }
 

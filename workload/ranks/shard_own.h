@@ -33,6 +33,8 @@ struct wh_shard {
     uint32_t *free_ids; /* that were vertices: a stack */
     uint32_t n_free, next, live;
     uint64_t calls; /* so far: all ranks' must be alike */
+    wh_shard_times times;
+    double lap; /* when the last part of a call ended */
     /* What the communicator may still read or write after a failure: */
     unsigned char *out;
     uint64_t out_room;
@@ -43,6 +45,10 @@ struct wh_shard {
 /* Begins a call: the next one of the communicator tells whether all ranks make this one. what: its
  * name, a literal. Not WH_OK: the communicator is dead. */
 wh_status whi_shard_begin(wh_shard *shard, const char *what);
+
+/* A part of a call has ended: its time, since the last one did, or the call began, goes to `part`
+ * of shard->times. */
+void whi_shard_lap(wh_shard *shard, double *part);
 
 /* Reports a failure of this rank with the library's own text; WH_OK is ignored. */
 void whi_shard_report(wh_shard *shard, wh_status s, const char *what);

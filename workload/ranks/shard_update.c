@@ -128,15 +128,20 @@ static wh_status apply(wh_shard *s, whi_shard_route *r, uint8_t *told) {
     plan p;
     memset(&p, 0, sizeof p);
     wh_status status = whi_shard_send(s, r);
+    whi_shard_lap(s, &s->times.exchange);
     if (status == WH_OK) {
         prepare(s, r, &p);
+        whi_shard_lap(s, &s->times.apply);
         status = wh_comm_agree(s->comm);
+        whi_shard_lap(s, &s->times.agree);
         if (status == WH_OK) {
             status = commit(s, r, &p);
         } else if (whi_shard_take_back(s, &r->arcs[WHI_SHARD_COMES]) != WH_OK) {
             (void)wh_comm_give_up(s->comm, status, "arcs of a batch could not be taken back");
         }
+        whi_shard_lap(s, &s->times.apply);
         status = status == WH_OK ? whi_shard_answer(s, r, told) : status;
+        whi_shard_lap(s, &s->times.answer);
     }
     free(p.comes);
     free(p.of_rest);
@@ -235,6 +240,8 @@ static wh_status run(wh_shard *s, const wh_graph_batch *batch, whi_shard_route *
     wh_graph_result own = {0};
     host_batch h;
     bring(s, batch, &h);
+    s->times.batches++;
+    whi_shard_lap(s, &s->times.bring);
     r->batch = &h.b;
     r->erases = r->erases != NULL ? h.b.erases : NULL;
     r->both_ways = s->undirected;
