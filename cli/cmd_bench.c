@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "cli/bench_ranks.h"
 #include "cli/bench_serve.h"
 #include "cli/cli.h"
 #include "cli/suite.h"
@@ -30,7 +31,8 @@ enum {
     OPT_CELL_LIMIT,
     OPT_SERVE,
     OPT_ABOUT,
-    OPT_COMPACT
+    OPT_COMPACT,
+    OPT_RANKS
 };
 
 static const struct argp_option options[] = {
@@ -97,6 +99,10 @@ static const struct argp_option options[] = {
      5},
     {"cell-limit", OPT_CELL_LIMIT, "SECONDS", 0,
      "kill what has not ended after so long, and go on with the next cell", 5},
+    {"ranks", OPT_RANKS, NULL, 0,
+     "measure work on several GPUs, a process each: mpirun -n 2 warpheap bench --ranks; with "
+     "--help its own options",
+     6},
     {"serve", OPT_SERVE, NULL, OPTION_HIDDEN, "", 6},
     {"about", OPT_ABOUT, NULL, OPTION_HIDDEN, "", 6},
     {0},
@@ -369,6 +375,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_JSON:
         r->bench.json = arg;
         return 0;
+    case OPT_RANKS: /* cli_bench looks for the whole word */
+        r->status = cli_complain("--ranks is not to be shortened");
+        return EINVAL;
     case OPT_LIST:
         return set_list(r, arg != NULL ? arg : "");
     case ARGP_KEY_ARG:
@@ -528,6 +537,9 @@ static int run(request *r) {
 }
 
 int cli_bench(int argc, char **argv) {
+    if (cli_bench_has_ranks(argc, argv)) {
+        return cli_bench_ranks(argc, argv);
+    }
     request r;
     memset(&r, 0, sizeof r);
     argp_err_exit_status = CLI_USAGE;
