@@ -8,11 +8,11 @@
 #include "cli/cli.h"
 
 int cli_complain(const char *format, ...) {
+    char line[2048];
     va_list args;
     va_start(args, format);
-    (void)fputs("warpheap: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputc('\n', stderr);
+    (void)vsnprintf(line, sizeof line, format, args);
+    (void)fprintf(stderr, "warpheap: %s\n", line); /* at once: others may write there, too */
     va_end(args);
     return CLI_USAGE;
 }

@@ -268,3 +268,11 @@ int whi_ranks_run(const whi_ranks_options *options) {
     (void)MPI_Finalize();
     return status;
 }
+
+void whi_ranks_part_ways(void) {
+    int given = 0;
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) == MPI_SUCCESS) {
+        (void)MPI_Barrier(MPI_COMM_WORLD);
+        (void)MPI_Finalize();
+    }
+}

@@ -130,6 +130,10 @@ const char *whi_ranks_case_text(size_t index);
  * it has to say, on rank 0. */
 int whi_ranks_run(const whi_ranks_options *options);
 
+/* All ranks end together, after one of them has said why: a launcher ends the others as soon as one
+ * has ended wrongly. */
+void whi_ranks_part_ways(void);
+
 /* --- measure.c ----------------------------------------------------------------------------- */
 
 /* Remembers the first failure of this rank; returns status. */

@@ -205,8 +205,9 @@ int main(int argc, char **argv) {
         r.ranks.sizes = r.sizes.v;
         r.ranks.n_sizes = r.sizes.n;
         status = whi_ranks_run(&r.ranks);
-    } else if (status == 0) {
-        status = cli_complain("%s", strerror(e));
+    } else {
+        status = status != 0 ? status : cli_complain("%s", strerror(e));
+        whi_ranks_part_ways();
     }
     cli_free_names(&r.cases);
     cli_free_numbers(&r.sizes);
