@@ -1,0 +1,360 @@
+/* tables.c: joins and group-bys of 2 or 4 ranks against plain loops over all ranks' rows, which
+ * each rank draws itself: kinds, widths and values, even keys, Zipf's, one key for all; empty and
+ * unequal tables; heaps that are full, on one rank or all; how even the work is. */
+#include "ranks_test.h"
+
+#include <math.h>
+
+#include "warpheap/core/hash.h"
+
+#include "workload/ranks/tables.h"
+
+#define MOST_ROWS 4000u /* of a table, of all ranks */
+#define MOST_OUT 400000u
+
+typedef struct context {
+    wh_comm *comm;
+    wh_device *device;
+    wh_heap *heap;
+    int rank, size;
+    uint64_t random;
+} context;
+
+/* A table of all ranks, one's rows behind the other's; and this rank's part on the device. */
+typedef struct table {
+    uint32_t n, first[MOST_RANKS + 1];
+    uint64_t key[MOST_ROWS], value[MOST_ROWS];
+    void *device_key, *device_value;
+} table;
+
+static table build, probe;
+
+static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint64_t device_bytes) {
+    wh_sim_options so;
+    wh_heap_options o;
+    memset(x, 0, sizeof *x);
+    memset(&so, 0, sizeof so);
+    memset(&o, 0, sizeof o);
+    x->comm = open_comm(seed % 2 == 0 ? 0 : 100);
+    x->rank = wh_comm_rank(x->comm);
+    x->size = wh_comm_size(x->comm);
+    x->random = seed;
+    so.policy = (wh_sim_policy)((seed + (uint64_t)x->rank) % N_POLICIES);
+    so.seed = seed;
+    so.memory_bytes = device_bytes;
+    x->device = open_with(&so);
+    o.device = x->device;
+    o.bytes = heap_bytes;
+    assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
+}
+
+static void close_all(context *x) {
+    wh_stats stats;
+    memset(&stats, 0, sizeof stats);
+    assert_int_equal(wh_heap_get_stats(x->heap, &stats), WH_OK);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
+    wh_device_close(x->device);
+    expect_ok(x->comm, wh_comm_close(x->comm));
+}
+
+/* --- tables -------------------------------------------------------------------------------------
+ */
+
+typedef enum spread { EVEN, ZIPF, ONE_KEY, ONCE, N_SPREADS } spread;
+
+static uint64_t draw_key(context *x, spread how, uint32_t keys, uint32_t i) {
+    const double u = (double)(next_random(&x->random) >> 11) * 0x1p-53;
+    uint64_t k = 0;
+    switch (how) {
+    case EVEN:
+        k = below(&x->random, keys);
+        break;
+    case ZIPF: /* about: the k-th has 1 / k of what the first one has */
+        k = (uint64_t)exp(u * log(keys + 1.0)) - 1;
+        break;
+    case ONCE:
+        k = i;
+        break;
+    default:
+        k = 7;
+        break;
+    }
+    return k * 0x9e3779b97f4a7c15u >> 3; /* any bits */
+}
+
+/* Of all ranks; up to `most` rows in all, as many on each (uneven 0), or any, and none on some. */
+static void draw_table(context *x, table *t, spread how, uint32_t keys, uint32_t most, int uneven) {
+    t->n = 0;
+    for (int r = 0; r < x->size; r++) {
+        const uint32_t share = most / (uint32_t)x->size;
+        const uint32_t n = !uneven                     ? share
+                           : below(&x->random, 3) == 0 ? 0
+                                                       : below(&x->random, share + 1);
+        t->first[r] = t->n;
+        for (uint32_t i = 0; i < n; i++, t->n++) {
+            t->key[t->n] = draw_key(x, how, keys, t->n);
+            t->value[t->n] = next_random(&x->random) >> below(&x->random, 60);
+        }
+    }
+    t->first[x->size] = t->n;
+}
+
+/* This rank's rows in columns of these widths; value_bytes 0: none. */
+static wh_table to_device(context *x, table *t, uint32_t key_bytes, uint32_t value_bytes) {
+    wh_table part;
+    const uint32_t first = t->first[x->rank], n = t->first[x->rank + 1] - first;
+    const uint32_t bytes[2] = {key_bytes, value_bytes};
+    uint64_t *const from[2] = {t->key + first, t->value + first};
+    void **const to[2] = {&t->device_key, &t->device_value};
+    memset(&part, 0, sizeof part);
+    for (int c = 0; c < 2; c++) {
+        unsigned char *column = malloc(8 * (size_t)n + 8);
+        *to[c] = NULL;
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy(column + (size_t)i * bytes[c], from[c] + i, bytes[c]); /* the low bytes */
+        }
+        if (bytes[c] != 0 && n != 0) {
+            *to[c] = take(x->device, (uint64_t)n * bytes[c]);
+            assert_int_equal(wh_device_copy_in(x->device, *to[c], column, (uint64_t)n * bytes[c]),
+                             WH_OK);
+        }
+        free(column);
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->key[i] = key_bytes == 4 ? (uint32_t)t->key[i] : t->key[i];
+        t->value[i] = value_bytes == 4 ? (uint32_t)t->value[i] : t->value[i];
+    }
+    part.key = t->device_key;
+    part.value = t->device_value;
+    part.n = n;
+    return part;
+}
+
+static void from_device(context *x, table *t) {
+    (void)wh_device_free(x->device, t->device_key);
+    (void)wh_device_free(x->device, t->device_value);
+}
+
+/* --- rows of results ----------------------------------------------------------------------------
+ */
+
+#define WORDS WH_PAGE_COLUMNS
+
+typedef struct out_row {
+    uint64_t list, word[WORDS];
+} out_row;
+
+/* Rows that were put out here, or are expected. */
+typedef struct out {
+    uint64_t n;
+    out_row *row;
+} out;
+
+static out got, expected, all;
+
+static void put(out *o, const out_row *row) {
+    if (o->row == NULL) {
+        o->row = malloc(MOST_OUT * sizeof *o->row);
+    }
+    assert_true(o->n < MOST_OUT);
+    o->row[o->n++] = *row;
+}
+
+static int compare_rows(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(out_row));
+}
+
+/* Columns of n rows in device memory become rows. */
+static void put_columns(context *x, out *o, uint64_t list, void *const *column,
+                        const uint32_t *bytes, uint64_t n) {
+    unsigned char *host[WORDS] = {NULL};
+    for (uint32_t c = 0; c < WORDS; c++) {
+        if (bytes[c] != 0) {
+            host[c] = malloc(n * bytes[c] + 1);
+            assert_int_equal(wh_device_copy_out(x->device, host[c], column[c], n * bytes[c]),
+                             WH_OK);
+        }
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        out_row row;
+        memset(&row, 0, sizeof row);
+        row.list = list;
+        for (uint32_t c = 0; c < WORDS; c++) {
+            if (bytes[c] != 0) {
+                memcpy(&row.word[c], host[c] + i * bytes[c], bytes[c]);
+            }
+        }
+        put(o, &row);
+    }
+    for (uint32_t c = 0; c < WORDS; c++) {
+        free(host[c]);
+    }
+}
+
+/* What all ranks have put out is what was expected. */
+static void compare(context *x) {
+    wh_comm_buffer b = {0};
+    out_row none;
+    memset(&none, 0, sizeof none);
+    if (got.row == NULL) {
+        put(&got, &none);
+        got.n = 0;
+    }
+    expect_ok(x->comm, wh_comm_all_gather(x->comm, got.row, got.n * sizeof *got.row, &b));
+    all.n = b.offset[x->size] / sizeof(out_row);
+    all.row = (out_row *)(void *)b.data;
+    assert_int_equal(all.n, expected.n);
+    if (all.n != 0) {
+        qsort(all.row, all.n, sizeof *all.row, compare_rows);
+        qsort(expected.row, expected.n, sizeof *expected.row, compare_rows);
+        assert_memory_equal(all.row, expected.row, all.n * sizeof *all.row);
+    }
+    all.row = NULL;
+    wh_comm_buffer_free(&b);
+    got.n = expected.n = 0;
+}
+
+/* --- joins --------------------------------------------------------------------------------------
+ */
+
+static uint64_t value_of(const table *t, wh_value_kind kind, uint32_t i) {
+    uint32_t r = 0;
+    while (t->first[r + 1] <= i) {
+        r++;
+    }
+    const uint64_t row = (uint64_t)r << 32 | (i - t->first[r]);
+    return kind == WH_VALUE_NONE ? 0 : kind == WH_VALUE_ROW ? row : t->value[i];
+}
+
+/* Returns pairs. */
+static uint64_t expect_join(const wh_shard_join_options *o) {
+    uint64_t pairs = 0;
+    for (uint32_t i = 0; i < probe.n; i++) {
+        out_row row;
+        uint64_t partners = 0;
+        memset(&row, 0, sizeof row);
+        row.word[0] = probe.key[i];
+        row.word[2] = value_of(&probe, o->probe_value, i);
+        for (uint32_t k = 0; k < build.n; k++) {
+            if (build.key[k] == probe.key[i]) {
+                partners++;
+                if (o->kind == WH_JOIN_INNER || o->kind == WH_JOIN_LEFT) {
+                    row.word[1] = value_of(&build, o->build_value, k);
+                    put(&expected, &row);
+                }
+            }
+        }
+        pairs += partners;
+        row.word[1] = 0;
+        row.list = o->kind == WH_JOIN_LEFT ? WH_JOIN_UNMATCHED : WH_JOIN_MATCHED;
+        if ((o->kind == WH_JOIN_SEMI && partners != 0) ||
+            ((o->kind == WH_JOIN_ANTI || o->kind == WH_JOIN_LEFT) && partners == 0)) {
+            put(&expected, &row);
+        }
+    }
+    return pairs;
+}
+
+static void take_list(context *x, wh_join *join, uint32_t list) {
+    wh_pages pages;
+    void *column[WH_PAGE_COLUMNS] = {NULL};
+    assert_int_equal(wh_join_pages(join, list, &pages), WH_OK);
+    for (uint32_t c = 0; c < 3; c++) {
+        column[c] = take(x->device, pages.n_rows * pages.column_bytes[c] + 8);
+        column[c] = pages.column_bytes[c] != 0 ? column[c] : NULL;
+    }
+    assert_int_equal(wh_join_compact(join, list, column, NULL), WH_OK);
+    put_columns(x, &got, list, column, pages.column_bytes, pages.n_rows);
+    for (uint32_t c = 0; c < 3; c++) {
+        (void)wh_device_free(x->device, column[c]);
+    }
+}
+
+static void take_join(context *x, wh_shard_join *join, wh_join_kind kind) {
+    if (kind != WH_JOIN_COUNT) {
+        take_list(x, wh_shard_join_local(join), WH_JOIN_MATCHED);
+    }
+    if (kind == WH_JOIN_LEFT) {
+        take_list(x, wh_shard_join_local(join), WH_JOIN_UNMATCHED);
+    }
+}
+
+static uint32_t bytes_of(wh_value_kind kind) {
+    return kind == WH_VALUE_4 ? 4 : kind == WH_VALUE_8 ? 8 : 0;
+}
+
+/* One join of the tables that were drawn; drains counts how often a heap was full. */
+static void check_join(context *x, wh_shard_join *join, const wh_shard_join_options *o,
+                       uint32_t *drains) {
+    wh_shard_join_result r;
+    wh_shard_work work;
+    wh_table b = to_device(x, &build, o->key_bytes, bytes_of(o->build_value));
+    wh_table p = to_device(x, &probe, o->key_bytes, bytes_of(o->probe_value));
+    const uint64_t pairs = expect_join(o);
+    wh_status s = wh_shard_join_run(join, &b, &p, &r);
+    while (s == WH_OUT_OF_MEMORY && r.stopped != 0) {
+        assert_int_equal(wh_comm_last_failure(x->comm)->reason, WH_COMM_REPORTED);
+        *drains += 1;
+        take_join(x, join, o->kind);
+        assert_int_equal(wh_join_drop_pages(wh_shard_join_local(join), NULL), WH_OK);
+        s = wh_shard_join_resume(join, &r);
+    }
+    expect_ok(x->comm, s);
+    assert_int_equal(r.stopped, 0);
+    take_join(x, join, o->kind);
+    assert_int_equal(r.all_rows, o->kind == WH_JOIN_COUNT ? pairs : expected.n);
+    compare(x);
+    wh_shard_join_get_work(join, &work);
+    assert_true(work.rows <= work.most_rows && work.most_rows <= work.all_rows);
+    assert_true(work.sample > 0 && work.partition > 0 && work.exchange > 0 && work.operate > 0);
+    from_device(x, &build);
+    from_device(x, &probe);
+}
+
+/* Draws sizes so that the result is not too long. */
+static void draw_tables(context *x) {
+    const spread b = (spread)below(&x->random, N_SPREADS), p = (spread)below(&x->random, 3);
+    const uint32_t keys = 1 + below(&x->random, below(&x->random, 2) ? 2000 : 40);
+    const int uneven = below(&x->random, 2) == 0;
+    draw_table(x, &build, b, keys, b == ONE_KEY || keys < 40 ? 160 : 700, uneven);
+    draw_table(x, &probe, p, keys, p == ONE_KEY || keys < 40 ? 240 : 1200, uneven);
+}
+
+static void random_joins(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        open_all(&x, seed, 8 << 20, 0);
+        for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
+            wh_shard_join_options o;
+            wh_shard_join *join = NULL;
+            uint32_t drains = 0;
+            memset(&o, 0, sizeof o);
+            o.comm = x.comm;
+            o.heap = x.heap;
+            o.kind = (wh_join_kind)kind;
+            o.key_bytes = below(&x.random, 2) ? 8 : 4;
+            o.build_value = (wh_value_kind)below(&x.random, 4);
+            o.probe_value = (wh_value_kind)below(&x.random, 4);
+            o.variant = below(&x.random, 2) ? "pages" : NULL;
+            o.page_bytes = 1024;
+            o.build_rows = o.probe_rows = below(&x.random, 300);
+            expect_ok(x.comm, wh_shard_join_create(&join, &o));
+            for (uint32_t round = 0; round < 3; round++) { /* the same object */
+                draw_tables(&x);
+                check_join(&x, join, &o, &drains);
+            }
+            assert_int_equal(drains, 0);
+            assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        }
+        close_all(&x);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_joins),
+    };
+    return run_ranks(tests, sizeof tests / sizeof *tests);
+}
