@@ -17,6 +17,7 @@
 static const whi_ranks_defaults gpu_defaults = {
     .sizes = {1000000, 10000000, 0},
     .small = {1000000, 0},
+    .rows = (uint64_t)64 << 20,
     .blocks = 1000000,
     .most_bytes = (uint64_t)64 << 20,
     .heap_bytes = (uint64_t)1 << 30,
@@ -26,6 +27,7 @@ static const whi_ranks_defaults gpu_defaults = {
 static const whi_ranks_defaults sim_defaults = {
     .sizes = {2000, 0},
     .small = {500, 0},
+    .rows = 2000,
     .blocks = 1000,
     .most_bytes = (uint64_t)64 << 10,
     .heap_bytes = (uint64_t)8 << 20,

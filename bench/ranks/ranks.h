@@ -32,6 +32,8 @@
     X("pagerank", whi_ranks_case_pagerank, "20 iterations of PageRank")                       \
     X("triangles", whi_ranks_case_triangles, "triangles of an undirected graph")              \
     X("rebalance", whi_ranks_case_rebalance, "vertices move until ranks have alike arcs")     \
+    X("join", whi_ranks_case_join, "a join of tables, each rank a part")                      \
+    X("group", whi_ranks_case_group, "a group-by")                                            \
     X("peers", whi_ranks_case_peers, "blocks of one GPU, freed and allocated by another one") \
     X("comm", whi_ranks_case_comm, "an agreement, and data from each rank to each")
 
@@ -44,6 +46,8 @@ typedef struct whi_ranks_options {
     size_t n_cases;        /* 0: all */
     const uint64_t *sizes; /* arcs */
     size_t n_sizes;
+    const uint64_t *rows; /* of tables */
+    size_t n_rows;
     uint64_t blocks;     /* of peers */
     uint64_t most_bytes; /* of comm: of a rank, the largest */
     uint64_t heap_bytes, seed;
@@ -54,7 +58,7 @@ typedef struct whi_ranks_options {
 /* The default work. */
 typedef struct whi_ranks_defaults {
     uint64_t sizes[3], small[2]; /* arcs, of triangles and rebalance the latter; 0 ends */
-    uint64_t blocks, most_bytes, heap_bytes;
+    uint64_t rows, blocks, most_bytes, heap_bytes;
     uint32_t reps, agreements;
 } whi_ranks_defaults;
 

@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "warpheap/graph.h"
 
+#define MOST_ROWS ((uint64_t)1 << 30) /* of a table that one device can join, with its result */
+
 enum { OPT_ENGINE = 256, OPT_JSON, OPT_REPS, OPT_SEED, OPT_BLOCKS, OPT_BYTES, OPT_SECONDS };
 
 static const struct argp_option options[] = {
@@ -21,6 +23,7 @@ static const struct argp_option options[] = {
      "what data goes by: nccl (default where each rank has a GPU of its own) or mpi", 1},
     {"case", 'c', "LIST", 0, "cases; default: all", 1},
     {"sizes", 's', "LIST", 0, "arcs of graphs and batches, instead of each case's own", 2},
+    {"rows", 'r', "LIST", 0, "rows of each table of join and group", 2},
     {"blocks", OPT_BLOCKS, "N", 0, "blocks of peers", 2},
     {"bytes", OPT_BYTES, "N", 0, "the most that a rank sends in comm, at least 1024", 2},
     {"heap", 'H', "BYTES", 0, "size of each rank's heap", 2},
@@ -36,7 +39,7 @@ static const struct argp_option options[] = {
 typedef struct request {
     whi_ranks_options ranks;
     cli_names cases;
-    cli_numbers sizes;
+    cli_numbers sizes, rows;
     int status;
 } request;
 
@@ -84,15 +87,16 @@ static error_t add_cases(request *r, const char *text) {
     return 0;
 }
 
-static error_t add_sizes(request *r, const char *text) {
-    if (!cli_add_numbers(&r->sizes, text)) {
-        return COMPLAIN(r, "--sizes: '%s' is not a number above 0 (K, M and G are understood)",
-                        r->sizes.bad);
+static error_t add_numbers(request *r, cli_numbers *list, const char *option, const char *text,
+                           uint64_t most) {
+    if (!cli_add_numbers(list, text)) {
+        return COMPLAIN(r, "--%s: '%s' is not a number above 0 (K, M and G are understood)", option,
+                        list->bad);
     }
-    for (size_t i = 0; i < r->sizes.n; i++) {
-        if (r->sizes.v[i] > WH_GRAPH_MOST_ARCS) {
-            return COMPLAIN(r, "--sizes: %llu is not in 1..%u", (unsigned long long)r->sizes.v[i],
-                            WH_GRAPH_MOST_ARCS);
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->v[i] > most) {
+            return COMPLAIN(r, "--%s: %llu is not in 1..%llu", option,
+                            (unsigned long long)list->v[i], (unsigned long long)most);
         }
     }
     return 0;
@@ -126,7 +130,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'c':
         return add_cases(r, arg);
     case 's':
-        return add_sizes(r, arg);
+        return add_numbers(r, &r->sizes, "sizes", arg, WH_GRAPH_MOST_ARCS);
+    case 'r':
+        return add_numbers(r, &r->rows, "rows", arg, MOST_ROWS);
     case OPT_BLOCKS:
         e = set_number(r, "blocks", arg, &r->ranks.blocks);
         return e == 0 && r->ranks.blocks > UINT32_MAX
@@ -204,6 +210,8 @@ int main(int argc, char **argv) {
         r.ranks.n_cases = r.cases.n;
         r.ranks.sizes = r.sizes.v;
         r.ranks.n_sizes = r.sizes.n;
+        r.ranks.rows = r.rows.v;
+        r.ranks.n_rows = r.rows.n;
         status = whi_ranks_run(&r.ranks);
     } else {
         status = status != 0 ? status : cli_complain("%s", strerror(e));
@@ -211,5 +219,6 @@ int main(int argc, char **argv) {
     }
     cli_free_names(&r.cases);
     cli_free_numbers(&r.sizes);
+    cli_free_numbers(&r.rows);
     return status;
 }
