@@ -212,7 +212,7 @@ static int run_with_comm(whi_ranks *b) {
         return refuse(b, wh_comm_last_failure(b->comm)->text);
     }
     if (b->rank == 0) {
-        (void)printf("%d ranks, data goes by %s\n", b->size, b->engine);
+        (void)printf("%d rank%s, data goes by %s\n", b->size, b->size > 1 ? "s" : "", b->engine);
     }
     const wh_status s = run_cases(b);
     const wh_comm_failure *failure = wh_comm_last_failure(b->comm);

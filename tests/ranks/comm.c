@@ -196,6 +196,9 @@ static void reports(void **state) {
 /* Ranks that do not do the same: each says which rank it is. */
 static void unequal(void **state) {
     (void)state;
+    if (is_alone()) {
+        return;
+    }
     for (int kind = 0; kind < 4; kind++) {
         wh_comm *c = open_comm(0);
         wh_comm_buffer got = {0};
@@ -229,6 +232,9 @@ static void unequal(void **state) {
 /* A rank that has no memory for what comes: too late to report it, so it is over. */
 static void no_room(void **state) {
     (void)state;
+    if (is_alone()) {
+        return;
+    }
     wh_comm *c = NULL;
     wh_comm_failure failure;
     wh_comm_options o;
@@ -283,6 +289,9 @@ static void by_nccl(void **state) {
 
 static void other_version(void **state) {
     (void)state;
+    if (is_alone()) {
+        return;
+    }
     wh_comm *c = NULL;
     wh_comm_failure failure;
     wh_comm_options o;

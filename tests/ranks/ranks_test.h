@@ -31,6 +31,16 @@ static UNUSED wh_comm *open_comm(uint64_t piece) {
     return c;
 }
 
+/* Of a test that wants another rank. */
+static UNUSED bool is_alone(void) {
+    int size = 0;
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 1) {
+        print_message("left out: there is one rank\n");
+    }
+    return size == 1;
+}
+
 /* Where WH_TEST_DEVICE is "cuda", a rank has the GPU of its number in its machine; ranks may share
  * one. */
 static UNUSED bool on_gpu(void) {
