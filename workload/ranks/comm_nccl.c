@@ -156,12 +156,9 @@ static wh_status exchange_on_device(wh_comm *c, const whi_comm_exchange *x) {
     return s == WH_OK ? wait_for(c, 1) : s;
 }
 
-static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
+static wh_status exchange_on_host(wh_comm *c, const whi_comm_exchange *x) {
     nccl_state *n = c->engine_state;
     uint64_t out = 0, in = 0;
-    if (x->on_device) {
-        return exchange_on_device(c, x);
-    }
     for (int r = 0; r < c->size; r++) {
         out += r != c->rank ? x->from_bytes[r] : 0;
         in += r != c->rank ? x->to_bytes[r] : 0;
@@ -175,7 +172,34 @@ static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
     return s == WH_OK ? wait_for(c, 1) : s;
 }
 
-static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
+/* The GPU of NCCL is the current one between the two. */
+static wh_status begin_on_gpu(wh_comm *c, int *current) {
+    const nccl_state *n = c->engine_state;
+    TRY_CUDA(c, cudaGetDevice(current));
+    TRY_CUDA(c, cudaSetDevice(n->gpu));
+    return WH_OK;
+}
+
+static wh_status end_on_gpu(wh_comm *c, int current, wh_status s) {
+    if (s == WH_OK) {
+        TRY_CUDA(c, cudaSetDevice(current));
+    } else {
+        (void)cudaSetDevice(current);
+    }
+    return s;
+}
+
+static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
+    int current = 0;
+    wh_status s = begin_on_gpu(c, &current);
+    if (s != WH_OK) {
+        return s;
+    }
+    s = x->on_device ? exchange_on_device(c, x) : exchange_on_host(c, x);
+    return end_on_gpu(c, current, s);
+}
+
+static wh_status reduce_on_gpu(wh_comm *c, const whi_comm_numbers *numbers) {
     nccl_state *n = c->engine_state;
     const ncclDataType_t type = numbers->type == WH_COMM_U64 ? ncclUint64 : ncclFloat64;
     const ncclRedOp_t ops[] = {ncclSum, ncclMax, ncclMin};
@@ -193,6 +217,12 @@ static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
     }
     TRY_CUDA(c, cudaMemcpyAsync(numbers->data, n->out, bytes, cudaMemcpyDeviceToHost, n->stream));
     return wait_for(c, 1);
+}
+
+static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
+    int current = 0;
+    const wh_status s = begin_on_gpu(c, &current);
+    return s != WH_OK ? s : end_on_gpu(c, current, reduce_on_gpu(c, numbers));
 }
 
 static void close_nccl(wh_comm *c) {
@@ -217,8 +247,15 @@ static int takes(const wh_comm *c, const wh_device *device) {
 
 static const whi_comm_engine engine = {exchange, reduce, close_nccl, takes};
 
-static wh_status begin(wh_comm *c) {
+/* The GPU: the one of the options, or the current one. */
+static int find_gpu(const wh_device *device, int *gpu) {
+    *gpu = device != NULL ? wh_device_get_info(device)->ordinal : 0;
+    return device != NULL ? *gpu >= 0 : cudaGetDevice(gpu) == cudaSuccess;
+}
+
+static wh_status begin(wh_comm *c, const wh_device *device) {
     nccl_state *n = c->engine_state;
+    int current = 0;
     ncclUniqueId id;
     wh_comm_buffer ids = {0};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -227,7 +264,10 @@ static wh_status begin(wh_comm *c) {
     if (c->rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
         wh_comm_report(c, WH_DEVICE_ERROR, "ncclGetUniqueId failed");
     }
-    if (cudaGetDevice(&n->gpu) != cudaSuccess || cudaStreamCreate(&n->stream) != cudaSuccess) {
+    if (!find_gpu(device, &n->gpu)) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "NCCL wants a GPU, not the simulated device");
+    } else if (cudaGetDevice(&current) != cudaSuccess || cudaSetDevice(n->gpu) != cudaSuccess ||
+               cudaStreamCreate(&n->stream) != cudaSuccess) {
         wh_comm_report(c, WH_NO_DEVICE, cudaGetErrorString(cudaGetLastError()));
     }
     wh_status s = wh_comm_all_gather(c, &id, c->rank == 0 ? sizeof id : 0, &ids); /* by MPI */
@@ -236,6 +276,7 @@ static wh_status begin(wh_comm *c) {
         c->engine = &engine;
         TRY_NCCL(c, ncclCommInitRankConfig(&n->comm, c->size, id, c->rank, &config));
         s = wait_for(c, 0);
+        s = end_on_gpu(c, current, s);
     }
     wh_comm_buffer_free(&ids);
     return s;
@@ -253,7 +294,7 @@ wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
         wh_comm_report(c, WH_OUT_OF_MEMORY, "no host memory for NCCL");
     }
     s = wh_comm_agree(c);
-    s = s == WH_OK ? begin(c) : s;
+    s = s == WH_OK ? begin(c, options != NULL ? options->device : NULL) : s;
     if (s != WH_OK) {
         if (failure != NULL) {
             *failure = c->failure;
