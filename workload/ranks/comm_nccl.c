@@ -11,6 +11,13 @@
 #include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* What ranks tell each other before NCCL begins. */
+typedef struct introduction {
+    ncclUniqueId id; /* of rank 0 */
+    char machine[64], gpu[32];
+} introduction;
 
 /* What the engine has beside the communicator. */
 typedef struct nccl_state {
@@ -253,32 +260,51 @@ static int find_gpu(const wh_device *device, int *gpu) {
     return device != NULL ? *gpu >= 0 : cudaGetDevice(gpu) == cudaSuccess;
 }
 
+/* NCCL wants a GPU for each rank; all ranks find the same. */
+static wh_status check_gpus(wh_comm *c, const introduction *all) {
+    for (int b = 1; b < c->size; b++) {
+        for (int a = 0; a < b; a++) {
+            if (memcmp(all[a].machine, all[b].machine, sizeof all[a].machine) == 0 &&
+                memcmp(all[a].gpu, all[b].gpu, sizeof all[a].gpu) == 0) {
+                return whi_comm_fail(c, b, WH_COMM_UNEQUAL, WH_BAD_ARGUMENT,
+                                     "rank %d and rank %d are both on GPU %.31s of %.63s: NCCL "
+                                     "wants one for each rank",
+                                     a, b, all[b].gpu, all[b].machine);
+            }
+        }
+    }
+    return WH_OK;
+}
+
 static wh_status begin(wh_comm *c, const wh_device *device) {
     nccl_state *n = c->engine_state;
     int current = 0;
-    ncclUniqueId id;
-    wh_comm_buffer ids = {0};
+    introduction own;
+    wh_comm_buffer all = {0};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    memset(&id, 0, sizeof id);
-    if (c->rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
+    memset(&own, 0, sizeof own);
+    (void)gethostname(own.machine, sizeof own.machine - 1);
+    if (c->rank == 0 && ncclGetUniqueId(&own.id) != ncclSuccess) {
         wh_comm_report(c, WH_DEVICE_ERROR, "ncclGetUniqueId failed");
     }
     if (!find_gpu(device, &n->gpu)) {
         wh_comm_report(c, WH_BAD_ARGUMENT, "NCCL wants a GPU, not the simulated device");
     } else if (cudaGetDevice(&current) != cudaSuccess || cudaSetDevice(n->gpu) != cudaSuccess ||
-               cudaStreamCreate(&n->stream) != cudaSuccess) {
+               cudaStreamCreate(&n->stream) != cudaSuccess ||
+               cudaDeviceGetPCIBusId(own.gpu, sizeof own.gpu, n->gpu) != cudaSuccess) {
         wh_comm_report(c, WH_NO_DEVICE, cudaGetErrorString(cudaGetLastError()));
     }
-    wh_status s = wh_comm_all_gather(c, &id, c->rank == 0 ? sizeof id : 0, &ids); /* by MPI */
+    wh_status s = wh_comm_all_gather(c, &own, sizeof own, &all); /* by MPI */
+    s = s == WH_OK ? check_gpus(c, (const introduction *)(const void *)all.data) : s;
     if (s == WH_OK) {
-        memcpy(&id, ids.data, sizeof id);
+        memcpy(&own.id, all.data, sizeof own.id);
         c->engine = &engine;
-        TRY_NCCL(c, ncclCommInitRankConfig(&n->comm, c->size, id, c->rank, &config));
+        TRY_NCCL(c, ncclCommInitRankConfig(&n->comm, c->size, own.id, c->rank, &config));
         s = wait_for(c, 0);
         s = end_on_gpu(c, current, s);
     }
-    wh_comm_buffer_free(&ids);
+    wh_comm_buffer_free(&all);
     return s;
 }
 
@@ -294,7 +320,9 @@ wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
         wh_comm_report(c, WH_OUT_OF_MEMORY, "no host memory for NCCL");
     }
     s = wh_comm_agree(c);
-    s = s == WH_OK ? begin(c, options != NULL ? options->device : NULL) : s;
+    if (s == WH_OK) {
+        s = begin(c, options != NULL ? options->device : NULL);
+    }
     if (s != WH_OK) {
         if (failure != NULL) {
             *failure = c->failure;
