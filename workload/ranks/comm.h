@@ -128,6 +128,11 @@ typedef struct wh_comm_buffer {
 } wh_comm_buffer;
 void wh_comm_buffer_free(wh_comm_buffer *buffer);
 
+/* Room for `bytes`, at once: a call that brings no more needs no memory, and cannot fail for want
+ * of it. What is there is lost. Of this rank alone. On failure the buffer is as it was. Errors:
+ * OUT_OF_MEMORY, DEVICE_ERROR. */
+wh_status wh_comm_buffer_reserve(wh_comm_buffer *buffer, uint64_t bytes);
+
 /* Rank r gets bytes[r] bytes of what lies at data, one rank's behind the other's. */
 wh_status wh_comm_all_to_all(wh_comm *comm, const void *data, const uint64_t *bytes,
                              wh_comm_buffer *got);
