@@ -81,6 +81,7 @@ wh_status whi_comm_judge(wh_comm *c) {
 }
 
 wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
+    c->agreed = 0;
     if (c->dead) {
         return c->failure.status;
     }
@@ -108,7 +109,9 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
     c->stats.calls++;
     c->stats.lines += (uint64_t)(c->size - 1) * sizeof *c->out;
     c->stats.waited += whi_comm_now() - begin;
-    return s != WH_OK ? s : whi_comm_judge(c);
+    const wh_status judged = s != WH_OK ? s : whi_comm_judge(c);
+    c->agreed = judged == WH_OK;
+    return judged;
 }
 
 /* --- calls --------------------------------------------------------------------------------------

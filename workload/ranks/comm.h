@@ -115,6 +115,11 @@ wh_status wh_comm_give_up(wh_comm *comm, wh_status status, const char *line);
 /* Returns when all ranks have called it: also the way to agree that all went well. */
 wh_status wh_comm_agree(wh_comm *comm);
 
+/* Whether all ranks came to the last call of this rank, and none of them reported anything. Then
+ * all know that, but for ranks to which one has not come that ended within that call; also if the
+ * data of the call has not come. */
+int wh_comm_agreed(const wh_comm *comm);
+
 /* What came from all ranks: bytes[r] bytes of rank r at data + offset[r], in the order of the
  * ranks, without gaps. All zero at first, but for device; a call that needs more makes it larger.
  *

@@ -67,7 +67,7 @@ struct wh_comm {
     uint64_t sequence;
     wh_comm_failure failure;
     wh_comm_stats stats;
-    int dead;
+    int dead, agreed;
     wh_status report; /* for the next call */
     char report_text[96];
     uint64_t check; /* of wh_comm_expect */
