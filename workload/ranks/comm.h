@@ -3,7 +3,8 @@
  *
  * MPI starts the ranks (`mpirun -n 4 program`) and carries what they agree on. Data goes by MPI
  * through host memory, or by NCCL from GPU to GPU. All calls but wh_comm_rank, wh_comm_size,
- * wh_comm_report and wh_comm_last_failure are made by all ranks, in the same order.
+ * wh_comm_report, wh_comm_last_failure, wh_comm_agreed and those on buffers are made by all ranks,
+ * in the same order.
  *
  * Each call begins with a line from every rank to every other one: its version, which call it is,
  * how many bytes will come, and whether something went wrong at home. So all ranks learn the same,
@@ -151,7 +152,8 @@ typedef enum wh_comm_type { WH_COMM_U64, WH_COMM_F64 } wh_comm_type;
 typedef enum wh_comm_op { WH_COMM_SUM, WH_COMM_MAX, WH_COMM_MIN } wh_comm_op;
 
 /* data[i] becomes the sum, or the like, of those of all ranks. n is the same on all. Sums of U64
- * wrap; those of F64 are in an order that the engine chooses. */
+ * wrap; those of F64 are in an order that the engine chooses. Up to 4 numbers go in the lines
+ * themselves. */
 wh_status wh_comm_all_reduce(wh_comm *comm, void *data, uint64_t n, wh_comm_type type,
                              wh_comm_op op);
 
