@@ -352,9 +352,199 @@ static void random_joins(void **state) {
     }
 }
 
+/* --- group-bys ----------------------------------------------------------------------------------
+ */
+
+static int is_float(wh_group_value kind) {
+    return kind == WH_GROUP_FLOAT || kind == WH_GROUP_DOUBLE;
+}
+
+static uint32_t group_bytes(wh_group_value kind) {
+    return kind == WH_GROUP_NO_VALUE                           ? 0
+           : kind == WH_GROUP_INT64 || kind == WH_GROUP_DOUBLE ? 8
+                                                               : 4;
+}
+
+static uint64_t double_bits(double v) {
+    uint64_t bits = 0;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? 0x7ff8000000000000u : bits;
+}
+
+static double double_of(wh_group_value kind, uint64_t bits) {
+    float f = 0;
+    double d = 0;
+    memcpy(&f, &bits, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    return kind == WH_GROUP_FLOAT ? (double)f : d;
+}
+
+static uint64_t bits_of(wh_group_value kind, double v) {
+    const float f = (float)v;
+    uint64_t bits = 0;
+    if (kind == WH_GROUP_DOUBLE) {
+        return double_bits(v);
+    }
+    memcpy(&bits, &f, sizeof f);
+    return v != v ? 0x7fc00000u : bits;
+}
+
+/* Whole numbers, whose sums are exact, and some that are none, or minus zero. */
+static void draw_values(context *x, table *t, wh_group_value kind) {
+    static const double odd[] = {NAN, -0.0, 0.0, INFINITY};
+    const int has_odd = below(&x->random, 2) == 0;
+    for (uint32_t i = 0; i < t->n && is_float(kind); i++) {
+        const double v = has_odd && below(&x->random, 4) == 0
+                             ? odd[below(&x->random, 4)]
+                             : (double)below(&x->random, 2001) - 1000;
+        t->value[i] = bits_of(kind, v);
+    }
+}
+
+static int is_less(wh_group_value kind, uint64_t a, uint64_t b) {
+    if (is_float(kind)) {
+        const double x = double_of(kind, a), y = double_of(kind, b);
+        return x != x ? 0 : y != y ? 1 : x != y ? x < y : signbit(x) && !signbit(y);
+    }
+    return kind == WH_GROUP_INT32 ? (int32_t)(uint32_t)a < (int32_t)(uint32_t)b
+                                  : (int64_t)a < (int64_t)b;
+}
+
+static int by_key(const void *a, const void *b) {
+    const uint64_t x = probe.key[*(const uint32_t *)a], y = probe.key[*(const uint32_t *)b];
+    return x < y ? -1 : x > y;
+}
+
+static void expect_groups(const wh_shard_group_options *o) {
+    static uint32_t order[MOST_ROWS];
+    for (uint32_t i = 0; i < probe.n; i++) {
+        order[i] = i;
+    }
+    qsort(order, probe.n, sizeof *order, by_key);
+    for (uint32_t i = 0, end = 0; i < probe.n; i = end) {
+        out_row row;
+        double sum = 0;
+        uint64_t whole = 0, least = probe.value[order[i]], most = least;
+        memset(&row, 0, sizeof row);
+        for (end = i; end < probe.n && probe.key[order[end]] == probe.key[order[i]]; end++) {
+            const uint64_t v = probe.value[order[end]];
+            sum += double_of(o->value, v);
+            whole += o->value == WH_GROUP_INT32 ? (uint64_t)(int64_t)(int32_t)(uint32_t)v : v;
+            least = is_less(o->value, v, least) ? v : least;
+            most = is_less(o->value, most, v) ? v : most;
+        }
+        const uint64_t n = end - i;
+        const double mean = (is_float(o->value) ? sum : (double)(int64_t)whole) / (double)n;
+        const uint64_t words[WORDS] = {
+            probe.key[order[i]], n, is_float(o->value) ? double_bits(sum) : whole, least, most,
+            double_bits(mean)};
+        const uint32_t asked = o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT;
+        for (uint32_t c = 0; c < WORDS; c++) {
+            row.word[c] = c == 0 || (asked >> (c - 1) & 1) ? words[c] : 0;
+        }
+        put(&expected, &row);
+    }
+}
+
+/* By wh_shard_group_compact, or page by page. */
+static void take_groups(context *x, wh_shard_group *group, wh_group_value kind, uint64_t n) {
+    const uint64_t first = got.n;
+    wh_pages pages;
+    void *column[WH_PAGE_COLUMNS] = {NULL};
+    if (below(&x->random, 2) == 0) {
+        assert_int_equal(wh_shard_group_pages(group, WH_SHARD_HEAVY, &pages), WH_OK);
+        for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+            column[c] = pages.column_bytes[c] != 0 ? take(x->device, n * 8 + 8) : NULL;
+        }
+        assert_int_equal(wh_shard_group_compact(group, column), WH_OK);
+        put_columns(x, &got, 0, column, pages.column_bytes, n);
+        for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+            (void)wh_device_free(x->device, column[c]);
+        }
+    } else {
+        for (uint32_t list = 0; list < WH_SHARD_LISTS; list++) {
+            assert_int_equal(wh_shard_group_pages(group, list, &pages), WH_OK);
+            unsigned char **page = malloc(pages.n_pages * sizeof *page + 1);
+            uint32_t *rows = malloc(pages.n_pages * sizeof *rows + 1);
+            (void)wh_device_copy_out(x->device, page, pages.page, pages.n_pages * sizeof *page);
+            (void)wh_device_copy_out(x->device, rows, pages.rows, pages.n_pages * sizeof *rows);
+            for (uint64_t p = 0; p < pages.n_pages; p++) {
+                for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+                    column[c] = page[p] + pages.column_at[c];
+                }
+                put_columns(x, &got, 0, column, pages.column_bytes, rows[p]);
+            }
+            free(page);
+            free(rows);
+        }
+    }
+    assert_int_equal(got.n - first, n);
+    for (uint64_t i = first; i < got.n && is_float(kind); i++) { /* one NaN is as good as another */
+        double sum = 0;
+        memcpy(&sum, &got.row[i].word[2], sizeof sum);
+        got.row[i].word[2] = double_bits(sum);
+        memcpy(&sum, &got.row[i].word[5], sizeof sum);
+        got.row[i].word[5] = double_bits(sum);
+    }
+}
+
+static void check_group(context *x, wh_shard_group *group, const wh_shard_group_options *o,
+                        uint32_t *drains) {
+    wh_shard_group_result r;
+    wh_table t = to_device(x, &probe, o->key_bytes, group_bytes(o->value));
+    expect_groups(o);
+    wh_status s = wh_shard_group_run(group, &t, &r);
+    while (s == WH_OUT_OF_MEMORY && r.stopped != 0) {
+        *drains += 1;
+        take_groups(x, group, o->value, r.rows);
+        assert_int_equal(wh_shard_group_drop_pages(group), WH_OK);
+        s = wh_shard_group_resume(group, &r);
+    }
+    expect_ok(x->comm, s);
+    assert_int_equal(r.stopped, 0);
+    take_groups(x, group, o->value, r.rows);
+    assert_int_equal(r.all_rows, expected.n);
+    compare(x);
+    from_device(x, &probe);
+}
+
+static void random_groups(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        open_all(&x, seed, 8 << 20, 0);
+        for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
+            wh_shard_group_options o;
+            wh_shard_group *group = NULL;
+            uint32_t drains = 0;
+            memset(&o, 0, sizeof o);
+            o.comm = x.comm;
+            o.heap = x.heap;
+            o.value = (wh_group_value)kind;
+            o.key_bytes = below(&x.random, 2) ? 8 : 4;
+            o.aggregates = kind == WH_GROUP_NO_VALUE ? 0 : 1 + below(&x.random, 31);
+            o.page_bytes = 2048;
+            o.combine = (wh_shard_combine)below(&x.random, 3);
+            o.rows = below(&x.random, 300);
+            expect_ok(x.comm, wh_shard_group_create(&group, &o));
+            for (uint32_t round = 0; round < 3; round++) { /* the same object */
+                const uint32_t keys = 1 + below(&x.random, below(&x.random, 2) ? 2000 : 40);
+                draw_table(&x, &probe, (spread)below(&x.random, N_SPREADS), keys, 2000,
+                           below(&x.random, 2) == 0);
+                draw_values(&x, &probe, o.value);
+                check_group(&x, group, &o, &drains);
+            }
+            assert_int_equal(drains, 0);
+            assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+        }
+        close_all(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_joins),
+        cmocka_unit_test(random_groups),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }
