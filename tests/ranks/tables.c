@@ -9,7 +9,7 @@
 
 #include "workload/ranks/tables.h"
 
-#define MOST_ROWS 4000u /* of a table, of all ranks */
+#define MOST_ROWS 24000u /* of a table, of all ranks */
 #define MOST_OUT 400000u
 
 typedef struct context {
@@ -29,7 +29,16 @@ typedef struct table {
 
 static table build, probe;
 
-static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint64_t device_bytes) {
+/* Whose heap, or device, is small. */
+typedef enum small { NOBODY, FIRST, LAST, ALL_RANKS } small;
+
+static int is_small(const context *x, small who) {
+    return who == ALL_RANKS || (who == FIRST && x->rank == 0) ||
+           (who == LAST && x->rank == x->size - 1);
+}
+
+static void open_all(context *x, uint64_t seed, small who, uint64_t heap_bytes,
+                     uint64_t device_bytes) {
     wh_sim_options so;
     wh_heap_options o;
     memset(x, 0, sizeof *x);
@@ -41,10 +50,10 @@ static void open_all(context *x, uint64_t seed, uint64_t heap_bytes, uint64_t de
     x->random = seed;
     so.policy = (wh_sim_policy)((seed + (uint64_t)x->rank) % N_POLICIES);
     so.seed = seed;
-    so.memory_bytes = device_bytes;
+    so.memory_bytes = is_small(x, who) ? device_bytes : 0;
     x->device = open_with(&so);
     o.device = x->device;
-    o.bytes = heap_bytes;
+    o.bytes = is_small(x, who) ? heap_bytes : 8 << 20;
     assert_int_equal(wh_heap_create(&x->heap, &o), WH_OK);
 }
 
@@ -325,7 +334,7 @@ static void random_joins(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < n_seeds(); seed++) {
         context x;
-        open_all(&x, seed, 8 << 20, 0);
+        open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
             wh_shard_join_options o;
             wh_shard_join *join = NULL;
@@ -352,9 +361,514 @@ static void random_joins(void **state) {
     }
 }
 
+/* --- group-bys ----------------------------------------------------------------------------------
+ */
+
+static int is_float(wh_group_value kind) {
+    return kind == WH_GROUP_FLOAT || kind == WH_GROUP_DOUBLE;
+}
+
+static uint32_t group_bytes(wh_group_value kind) {
+    return kind == WH_GROUP_NO_VALUE                           ? 0
+           : kind == WH_GROUP_INT64 || kind == WH_GROUP_DOUBLE ? 8
+                                                               : 4;
+}
+
+static uint64_t double_bits(double v) {
+    uint64_t bits = 0;
+    memcpy(&bits, &v, sizeof bits);
+    return v != v ? 0x7ff8000000000000u : bits;
+}
+
+static double double_of(wh_group_value kind, uint64_t bits) {
+    float f = 0;
+    double d = 0;
+    memcpy(&f, &bits, sizeof f);
+    memcpy(&d, &bits, sizeof d);
+    return kind == WH_GROUP_FLOAT ? (double)f : d;
+}
+
+static uint64_t bits_of(wh_group_value kind, double v) {
+    const float f = (float)v;
+    uint64_t bits = 0;
+    if (kind == WH_GROUP_DOUBLE) {
+        return double_bits(v);
+    }
+    memcpy(&bits, &f, sizeof f);
+    return v != v ? 0x7fc00000u : bits;
+}
+
+/* Whole numbers, whose sums are exact, and some that are none, or minus zero. */
+static void draw_values(context *x, table *t, wh_group_value kind) {
+    static const double odd[] = {NAN, -0.0, 0.0, INFINITY};
+    const int has_odd = below(&x->random, 2) == 0;
+    for (uint32_t i = 0; i < t->n && is_float(kind); i++) {
+        const double v = has_odd && below(&x->random, 4) == 0
+                             ? odd[below(&x->random, 4)]
+                             : (double)below(&x->random, 2001) - 1000;
+        t->value[i] = bits_of(kind, v);
+    }
+}
+
+static int is_less(wh_group_value kind, uint64_t a, uint64_t b) {
+    if (is_float(kind)) {
+        const double x = double_of(kind, a), y = double_of(kind, b);
+        return x != x ? 0 : y != y ? 1 : x != y ? x < y : signbit(x) && !signbit(y);
+    }
+    return kind == WH_GROUP_INT32 ? (int32_t)(uint32_t)a < (int32_t)(uint32_t)b
+                                  : (int64_t)a < (int64_t)b;
+}
+
+static int by_key(const void *a, const void *b) {
+    const uint64_t x = probe.key[*(const uint32_t *)a], y = probe.key[*(const uint32_t *)b];
+    return x < y ? -1 : x > y;
+}
+
+static void expect_groups(const wh_shard_group_options *o) {
+    static uint32_t order[MOST_ROWS];
+    for (uint32_t i = 0; i < probe.n; i++) {
+        order[i] = i;
+    }
+    qsort(order, probe.n, sizeof *order, by_key);
+    for (uint32_t i = 0, end = 0; i < probe.n; i = end) {
+        out_row row;
+        double sum = 0;
+        uint64_t whole = 0, least = probe.value[order[i]], most = least;
+        memset(&row, 0, sizeof row);
+        for (end = i; end < probe.n && probe.key[order[end]] == probe.key[order[i]]; end++) {
+            const uint64_t v = probe.value[order[end]];
+            sum += double_of(o->value, v);
+            whole += o->value == WH_GROUP_INT32 ? (uint64_t)(int64_t)(int32_t)(uint32_t)v : v;
+            least = is_less(o->value, v, least) ? v : least;
+            most = is_less(o->value, most, v) ? v : most;
+        }
+        const uint64_t n = end - i;
+        const double mean = (is_float(o->value) ? sum : (double)(int64_t)whole) / (double)n;
+        const uint64_t words[WORDS] = {
+            probe.key[order[i]], n, is_float(o->value) ? double_bits(sum) : whole, least, most,
+            double_bits(mean)};
+        const uint32_t asked = o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT;
+        for (uint32_t c = 0; c < WORDS; c++) {
+            row.word[c] = c == 0 || (asked >> (c - 1) & 1) ? words[c] : 0;
+        }
+        put(&expected, &row);
+    }
+}
+
+/* By wh_shard_group_compact, or page by page. */
+static void take_groups(context *x, wh_shard_group *group, wh_group_value kind, uint64_t n) {
+    const uint64_t first = got.n;
+    wh_pages pages;
+    void *column[WH_PAGE_COLUMNS] = {NULL};
+    if (below(&x->random, 2) == 0) {
+        assert_int_equal(wh_shard_group_pages(group, WH_SHARD_HEAVY, &pages), WH_OK);
+        for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+            column[c] = pages.column_bytes[c] != 0 ? take(x->device, n * 8 + 8) : NULL;
+        }
+        assert_int_equal(wh_shard_group_compact(group, column), WH_OK);
+        put_columns(x, &got, 0, column, pages.column_bytes, n);
+        for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+            (void)wh_device_free(x->device, column[c]);
+        }
+    } else {
+        for (uint32_t list = 0; list < WH_SHARD_LISTS; list++) {
+            assert_int_equal(wh_shard_group_pages(group, list, &pages), WH_OK);
+            unsigned char **page = malloc(pages.n_pages * sizeof *page + 1);
+            uint32_t *rows = malloc(pages.n_pages * sizeof *rows + 1);
+            (void)wh_device_copy_out(x->device, page, pages.page, pages.n_pages * sizeof *page);
+            (void)wh_device_copy_out(x->device, rows, pages.rows, pages.n_pages * sizeof *rows);
+            for (uint64_t p = 0; p < pages.n_pages; p++) {
+                for (uint32_t c = 0; c < WH_PAGE_COLUMNS; c++) {
+                    column[c] = page[p] + pages.column_at[c];
+                }
+                put_columns(x, &got, 0, column, pages.column_bytes, rows[p]);
+            }
+            free(page);
+            free(rows);
+        }
+    }
+    assert_int_equal(got.n - first, n);
+    for (uint64_t i = first; i < got.n && is_float(kind); i++) { /* one NaN is as good as another */
+        double sum = 0;
+        memcpy(&sum, &got.row[i].word[2], sizeof sum);
+        got.row[i].word[2] = double_bits(sum);
+        memcpy(&sum, &got.row[i].word[5], sizeof sum);
+        got.row[i].word[5] = double_bits(sum);
+    }
+}
+
+static void check_group(context *x, wh_shard_group *group, const wh_shard_group_options *o,
+                        uint32_t *drains) {
+    wh_shard_group_result r;
+    wh_table t = to_device(x, &probe, o->key_bytes, group_bytes(o->value));
+    expect_groups(o);
+    wh_status s = wh_shard_group_run(group, &t, &r);
+    while (s == WH_OUT_OF_MEMORY && r.stopped != 0) {
+        *drains += 1;
+        take_groups(x, group, o->value, r.rows);
+        assert_int_equal(wh_shard_group_drop_pages(group), WH_OK);
+        s = wh_shard_group_resume(group, &r);
+    }
+    expect_ok(x->comm, s);
+    assert_int_equal(r.stopped, 0);
+    take_groups(x, group, o->value, r.rows);
+    assert_int_equal(r.all_rows, expected.n);
+    compare(x);
+    from_device(x, &probe);
+}
+
+static void random_groups(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+        context x;
+        open_all(&x, seed, NOBODY, 0, 0);
+        for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
+            wh_shard_group_options o;
+            wh_shard_group *group = NULL;
+            uint32_t drains = 0;
+            memset(&o, 0, sizeof o);
+            o.comm = x.comm;
+            o.heap = x.heap;
+            o.value = (wh_group_value)kind;
+            o.key_bytes = below(&x.random, 2) ? 8 : 4;
+            o.aggregates = kind == WH_GROUP_NO_VALUE ? 0 : 1 + below(&x.random, 31);
+            o.page_bytes = 2048;
+            o.combine = (wh_shard_combine)below(&x.random, 3);
+            o.rows = below(&x.random, 300);
+            expect_ok(x.comm, wh_shard_group_create(&group, &o));
+            for (uint32_t round = 0; round < 3; round++) { /* the same object */
+                const uint32_t keys = 1 + below(&x.random, below(&x.random, 2) ? 2000 : 40);
+                draw_table(&x, &probe, (spread)below(&x.random, N_SPREADS), keys, 2000,
+                           below(&x.random, 2) == 0);
+                draw_values(&x, &probe, o.value);
+                check_group(&x, group, &o, &drains);
+            }
+            assert_int_equal(drains, 0);
+            assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+        }
+        close_all(&x);
+    }
+}
+
+/* --- memory that is full ------------------------------------------------------------------------
+ */
+
+/* A heap that is full on rank 0, on the last rank, or on all of them: what the others have put out
+ * stays, and all comes once. */
+static void full_joins(void **state) {
+    (void)state;
+    for (int who = FIRST; who <= ALL_RANKS; who++) {
+        context x;
+        wh_shard_join_options o;
+        wh_shard_join *join = NULL;
+        uint32_t drains = 0;
+        open_all(&x, (uint64_t)who, (small)who, 160 << 10, 0);
+        memset(&o, 0, sizeof o);
+        o.comm = x.comm;
+        o.heap = x.heap;
+        o.kind = WH_JOIN_LEFT;
+        o.variant = "pages";
+        o.build_value = o.probe_value = WH_VALUE_8;
+        o.key_bytes = 8;
+        o.page_bytes = 1024;
+        draw_table(&x, &build, ZIPF, 100, 350 * (uint32_t)x.size, 0);
+        draw_table(&x, &probe, ZIPF, 200, 400 * (uint32_t)x.size, 0);
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        check_join(&x, join, &o, &drains);
+        assert_true(drains > 1);
+        check_join(&x, join, &o, &drains); /* again, by the same object */
+        assert_true(drains > 2);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        close_all(&x);
+    }
+}
+
+static void full_groups(void **state) {
+    (void)state;
+    for (int who = FIRST; who <= ALL_RANKS; who++) {
+        context x;
+        wh_shard_group_options o;
+        wh_shard_group *group = NULL;
+        uint32_t drains = 0;
+        open_all(&x, (uint64_t)who, (small)who, 360000, 0);
+        memset(&o, 0, sizeof o);
+        o.comm = x.comm;
+        o.heap = x.heap;
+        o.key_bytes = 8;
+        o.page_bytes = 2048;
+        o.value = WH_GROUP_INT64;
+        o.aggregates = 31;
+        assert_true(x.size <= 4);
+        draw_table(&x, &probe, ONCE, 1, 6000 * (uint32_t)x.size, 0);
+        expect_ok(x.comm, wh_shard_group_create(&group, &o));
+        check_group(&x, group, &o, &drains);
+        assert_true(drains > 0);
+        check_group(&x, group, &o, &drains);
+        assert_true(drains > 1);
+        assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+        close_all(&x);
+    }
+}
+
+/* Rows on their way that fill a heap before anything comes out: draining does not help, and what
+ * the others have put out is of no use. Then one that fits goes on with the same object. */
+static void stuck(void **state) {
+    (void)state;
+    context x;
+    wh_shard_group_options o;
+    wh_shard_group *group = NULL;
+    wh_shard_group_result r;
+    uint32_t drains = 0;
+    open_all(&x, 0, LAST, 200000, 0);
+    memset(&o, 0, sizeof o);
+    o.comm = x.comm;
+    o.heap = x.heap;
+    o.key_bytes = 4;
+    o.page_bytes = 2048;
+    expect_ok(x.comm, wh_shard_group_create(&group, &o));
+    draw_table(&x, &probe, ONCE, 1, 6000 * (uint32_t)x.size, 0);
+    wh_table t = to_device(&x, &probe, 4, 0);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(wh_shard_group_run(group, &t, &r), WH_OUT_OF_MEMORY);
+        assert_int_equal(wh_comm_last_failure(x.comm)->rank, x.size - 1);
+        assert_int_equal(r.stopped, 0);
+    }
+    assert_int_equal(wh_shard_group_resume(group, &r), WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, x.size - 1);
+    from_device(&x, &probe);
+    draw_table(&x, &probe, EVEN, 50, 2000, 0);
+    check_group(&x, group, &o, &drains);
+    assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+    close_all(&x);
+}
+
+/* A device that has no room for the rows that come: nobody has anything, and all go on. */
+static void full_device(void **state) {
+    (void)state;
+    context x;
+    wh_shard_join_options o;
+    wh_shard_join *join = NULL;
+    wh_shard_join_result r;
+    uint32_t drains = 0;
+    open_all(&x, 0, FIRST, 1 << 20, 6 << 20);
+    memset(&o, 0, sizeof o);
+    o.comm = x.comm;
+    o.heap = x.heap;
+    o.build_value = o.probe_value = WH_VALUE_8;
+    o.key_bytes = 8;
+    o.page_bytes = 1024;
+    expect_ok(x.comm, wh_shard_join_create(&join, &o));
+    draw_table(&x, &build, ONCE, 1, 2000, 0);
+    draw_table(&x, &probe, ONCE, 1, 2000, 0);
+    const wh_table b = to_device(&x, &build, 8, 8), p = to_device(&x, &probe, 8, 8);
+    static void *rest[1600];
+    for (int k = 0; k < 1600 && x.rank == 0; k++) { /* others have taken what is left */
+        (void)wh_device_alloc(x.device, &rest[k], 4096);
+    }
+    assert_int_equal(wh_shard_join_run(join, &b, &p, &r), WH_OUT_OF_MEMORY);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
+    assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
+    assert_int_equal(r.stopped, 0);
+    assert_null(wh_shard_join_local(join));
+    assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
+    for (int k = 0; k < 1600; k++) {
+        (void)wh_device_free(x.device, rest[k]);
+    }
+    from_device(&x, &build);
+    from_device(&x, &probe);
+    check_join(&x, join, &o, &drains);
+    assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+    close_all(&x);
+}
+
+/* --- how even the work is -----------------------------------------------------------------------
+ */
+
+#define EVEN_ENOUGH 1.2
+
+static void expect_even(const context *x, const wh_shard_work *work) {
+    const double mean = (double)work->all_rows / x->size;
+    if ((double)work->most_rows > EVEN_ENOUGH * mean) {
+        fail_msg("a rank has %.3f times the mean", (double)work->most_rows / mean);
+    }
+}
+
+/* Zipf's keys: no rank has much more than its part, of rows or of pairs, though a key has a tenth
+ * of them; and its heavy keys' rows stay where they are. */
+static void even_joins(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) { /* heavy in: probe, build, both */
+        context x;
+        wh_shard_join_options o;
+        wh_shard_join *join = NULL;
+        wh_shard_join_result r;
+        wh_shard_work work;
+        open_all(&x, 5, NOBODY, 0, 0);
+        memset(&o, 0, sizeof o);
+        o.comm = x.comm;
+        o.heap = x.heap;
+        o.kind = WH_JOIN_COUNT;
+        o.variant = "pages";
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        draw_table(&x, &build, which == 0 ? ONCE : ZIPF, 2000, which == 0 ? 2000 : 8000, 0);
+        draw_table(&x, &probe, which == 1 ? ONCE : ZIPF, 2000, which == 1 ? 2000 : 8000, 0);
+        const wh_table b = to_device(&x, &build, 4, 0), p = to_device(&x, &probe, 4, 0);
+        expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
+        wh_shard_join_get_work(join, &work);
+        expect_even(&x, &work);
+        assert_true(work.heavy > 5 && work.heavy < 300);
+        assert_true(r.own.rows < EVEN_ENOUGH * (double)r.all_rows / x.size);
+        from_device(&x, &build);
+        from_device(&x, &probe);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        close_all(&x);
+    }
+}
+
+/* The same, of groups. And the operators' own parts of what a rank has got are even: its keys are
+ * not those of some part of the hash that they are split by. */
+static void even_groups(void **state) {
+    (void)state;
+    context x;
+    wh_shard_group_options o;
+    wh_shard_group *group = NULL;
+    wh_shard_group_result r;
+    wh_shard_work work;
+    uint32_t quarter[4] = {0};
+    open_all(&x, 5, NOBODY, 0, 0);
+    memset(&o, 0, sizeof o);
+    o.comm = x.comm;
+    o.heap = x.heap;
+    o.combine = WH_SHARD_COMBINE_HEAVY;
+    expect_ok(x.comm, wh_shard_group_create(&group, &o));
+    draw_table(&x, &probe, ZIPF, 4000, 16000, 0);
+    wh_table t = to_device(&x, &probe, 4, 0);
+    expect_ok(x.comm, wh_shard_group_run(group, &t, &r));
+    wh_shard_group_get_work(group, &work);
+    expect_even(&x, &work);
+    assert_true(work.heavy > 5 && work.heavy < 300);
+    assert_true(work.sent < work.all_rows / (uint64_t)x.size); /* heavy keys have not gone */
+    take_groups(&x, group, o.value, r.rows);
+    for (uint64_t i = 0; i < got.n; i++) {
+        quarter[wh_mix32((uint32_t)got.row[i].word[0]) >> 30]++;
+    }
+    for (int k = 0; k < 4; k++) {
+        assert_true(quarter[k] > got.n / 6 && quarter[k] < got.n / 3);
+    }
+    got.n = 0;
+    from_device(&x, &probe);
+    assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+    close_all(&x);
+}
+
+/* --- wrong calls --------------------------------------------------------------------------------
+ */
+
+static void bad_arguments(void **state) {
+    (void)state;
+    context x;
+    wh_shard_join_options o;
+    wh_shard_group_options g;
+    wh_shard_join *join = NULL;
+    wh_shard_group *group = NULL;
+    wh_shard_join_result r;
+    uint32_t drains = 0;
+    open_all(&x, 0, NOBODY, 0, 0);
+    const int odd = x.size - 1, is_odd = x.rank == odd;
+    memset(&o, 0, sizeof o);
+    memset(&g, 0, sizeof g);
+    o.comm = g.comm = x.comm;
+    o.heap = g.heap = x.heap;
+    o.variant = is_odd ? "two-pass" : NULL;
+    assert_int_equal(wh_shard_join_create(&join, &o), WH_UNSUPPORTED);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
+    assert_null(join);
+    o.variant = is_odd ? "none" : NULL;
+    assert_int_equal(wh_shard_join_create(&join, &o), WH_UNSUPPORTED);
+    o.variant = NULL;
+    o.page_bytes = g.page_bytes = is_odd ? 64 : 0;
+    assert_int_equal(wh_shard_join_create(&join, &o), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_group_create(&group, &g), WH_BAD_ARGUMENT);
+    o.page_bytes = g.page_bytes = 0;
+    o.heap = g.heap = is_odd ? NULL : x.heap;
+    assert_int_equal(wh_shard_join_create(&join, &o), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_group_create(&group, &g), WH_BAD_ARGUMENT);
+    o.heap = g.heap = x.heap;
+    g.aggregates = is_odd ? WH_GROUP_SUM : 0; /* without values */
+    assert_int_equal(wh_shard_group_create(&group, &g), WH_BAD_ARGUMENT);
+    g.aggregates = 0;
+    o.key_bytes = is_odd ? 5 : 4;
+    assert_int_equal(wh_shard_join_create(&join, &o), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
+    o.key_bytes = g.key_bytes = 4;
+    o.build_value = WH_VALUE_4;
+    expect_ok(x.comm, wh_shard_join_create(&join, &o));
+    expect_ok(x.comm, wh_shard_group_create(&group, &g));
+    assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_group_resume(group, NULL), WH_BAD_ARGUMENT);
+    draw_table(&x, &build, ZIPF, 50, 100, 0);
+    draw_table(&x, &probe, ZIPF, 50, 100, 0);
+    const wh_table b = to_device(&x, &build, 4, 4), p = to_device(&x, &probe, 4, 0);
+    for (int k = 0; k < 4; k++) {
+        wh_table wrong = b;
+        wrong.key = k == 0 ? NULL : k == 1 ? (const unsigned char *)b.key + 2 : b.key;
+        wrong.value = k == 2 ? NULL : b.value;
+        wrong.n = k == 3 ? (uint64_t)WH_MOST_ROWS + 1 : b.n;
+        assert_int_equal(wh_shard_join_run(join, is_odd ? &wrong : &b, &p, &r), WH_BAD_ARGUMENT);
+        assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
+        assert_null(wh_shard_join_local(join));
+        if (k != 2) {
+            assert_int_equal(wh_shard_group_run(group, is_odd ? &wrong : &b, NULL),
+                             WH_BAD_ARGUMENT);
+        }
+    }
+    assert_int_equal(wh_shard_join_run(join, is_odd ? NULL : &b, &p, &r), WH_BAD_ARGUMENT);
+    from_device(&x, &build);
+    from_device(&x, &probe);
+    check_join(&x, join, &o, &drains); /* all goes on */
+    check_group(&x, group, &g, &drains);
+    assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+    assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+    close_all(&x);
+}
+
+/* A rank with other options, or that makes another call: that is the end of the communicator. */
+static void unequal(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        context x;
+        wh_shard_join_options o;
+        wh_shard_join *join = NULL;
+        wh_table none;
+        open_all(&x, 0, NOBODY, 0, 0);
+        const int odd = x.size - 1, is_odd = x.rank == odd;
+        memset(&none, 0, sizeof none);
+        memset(&o, 0, sizeof o);
+        o.comm = x.comm;
+        o.heap = x.heap;
+        o.kind = kind == 0 && is_odd ? WH_JOIN_LEFT : WH_JOIN_INNER;
+        wh_status s = wh_shard_join_create(&join, &o);
+        if (kind == 1) {
+            expect_ok(x.comm, s);
+            s = is_odd ? wh_shard_join_resume(join, NULL)
+                       : wh_shard_join_run(join, &none, &none, NULL);
+            assert_int_equal(wh_shard_join_run(join, &none, &none, NULL), WH_BAD_ARGUMENT);
+        }
+        assert_int_equal(s, WH_BAD_ARGUMENT);
+        assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_UNEQUAL);
+        assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        assert_int_equal(wh_comm_close(x.comm), WH_BAD_ARGUMENT);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_joins),
+        cmocka_unit_test(random_joins),  cmocka_unit_test(random_groups),
+        cmocka_unit_test(full_joins),    cmocka_unit_test(full_groups),
+        cmocka_unit_test(stuck),         cmocka_unit_test(full_device),
+        cmocka_unit_test(even_joins),    cmocka_unit_test(even_groups),
+        cmocka_unit_test(bad_arguments), cmocka_unit_test(unequal),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

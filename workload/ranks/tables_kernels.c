@@ -12,13 +12,14 @@
  * rows are read by the next kernel
  */
 #define WH_KERNEL_THREADS 256
+#define WH_KERNEL_BLOCKS 3 /* of an SM: rows that are under way hide each other's waits */
 
 #include "workload/ranks/tables_kernels.h"
 
 #include "warpheap/detail/alloc/tables.h"
 
-#define EACH 8u /* rows of a thread in a tile */
-#define TILE (EACH * WH_KERNEL_THREADS)
+#define EACH 8u                         /* rows of a thread in a tile */
+#define TILE (EACH * WH_KERNEL_THREADS) /* WH_MOST_ROWS are whole tiles */
 #define BLOCKS_PER_SM 8u
 #define NO_CLASS 0xffffffffu
 #define MOST_BLOCKS 65536u
@@ -144,23 +145,18 @@ WH_FN uint32_t class_of_row(const whi_rows_call *a, const heavy *h, uint64_t key
     return is_first ? c & ~WHI_CLASS_ONCE : NO_CLASS;
 }
 
-WH_FN void write_row(const whi_rows_call *a, uint64_t i, uint32_t to, uint64_t at) {
-    for (uint32_t c = 0; c < a->rows.columns; c++) {
-        const uint32_t bytes = a->rows.bytes[c];
-        const uint64_t v = a->rows.column[c] != NULL ? number_at(a->rows.column[c], bytes, i)
-                                                     : (uint64_t)a->rank << 32 | i;
-        put_number(a->out[to][c], bytes, at, v);
-    }
+WH_FN uint64_t value_at(const whi_rows_call *a, uint32_t column, uint64_t i) {
+    const void *from = a->rows.column[column];
+    return from != NULL ? number_at(from, a->rows.bytes[column], i) : (uint64_t)a->rank << 32 | i;
 }
 
-WH_FN void write_to_class(const whi_rows_call *a, uint64_t i, uint32_t goal, uint64_t place) {
-    if (goal != WHI_CLASS_ALL(a->ranks)) {
-        write_row(a, i, a->place[goal].to, a->place[goal].first + place);
-        return;
-    }
+/* A copy for each rank. Few rows do that. */
+WH_FN void write_to_all(const whi_rows_call *a, uint64_t i, uint64_t place) {
     for (uint32_t r = 0; r < a->ranks; r++) {
         const whi_class_place p = a->place[WHI_CLASSES(a->ranks) + r];
-        write_row(a, i, p.to, p.first + place);
+        for (uint32_t c = 0; c < a->rows.columns; c++) {
+            put_number(a->out[p.to][c], a->rows.bytes[c], p.first + place, value_at(a, c, i));
+        }
     }
 }
 
@@ -169,38 +165,59 @@ WH_KERNEL(scatter_rows, whi_rows_call, a) {
     uint32_t *n = NULL;
     uint64_t *base = (uint64_t *)wh_shared(); /* of each class, in this tile */
     const heavy h = heavy_of_block(&a.heavy, base + classes, &n);
-    for (uint64_t tile = wh_block_id(); tile * TILE < a.rows.n; tile += wh_grid_blocks()) {
-        const uint64_t first = tile * TILE + me;
-        uint64_t key[EACH]; /* asked for before the first one is used */
-        uint32_t goal[EACH], rank[EACH];
+    const uint32_t rows = (uint32_t)a.rows.n, tiles = (rows + TILE - 1) / TILE; /* WH_MOST_ROWS */
+    for (uint32_t tile = wh_block_id(); tile < tiles; tile += wh_grid_blocks()) {
+        const uint32_t first = tile * TILE + me;
+        uint64_t v[EACH], at[EACH]; /* all are asked for before the first one is used */
+        uint32_t goal[EACH];
+        WH_UNROLL_8
         for (uint32_t k = 0; k < EACH; k++) {
-            const uint64_t i = first + k * WH_KERNEL_THREADS;
-            key[k] = i < a.rows.n ? key_at(&a.rows, i) : 0;
+            const uint32_t i = first + k * WH_KERNEL_THREADS;
+            v[k] = i < rows ? key_at(&a.rows, i) : 0;
         }
         for (uint32_t c = me; c < classes; c += wh_block_threads()) {
             n[c] = 0;
         }
         wh_syncthreads(); /* also: nobody reads the last tile's base */
+        WH_UNROLL_8
         for (uint32_t k = 0; k < EACH; k++) {
-            const int is_row = first + k * WH_KERNEL_THREADS < a.rows.n;
+            const int is_row = first + k * WH_KERNEL_THREADS < rows;
             uint32_t before = 0;
-            goal[k] = is_row ? class_of_row(&a, &h, key[k]) : NO_CLASS;
+            goal[k] = is_row ? class_of_row(&a, &h, v[k]) : NO_CLASS;
             const wh_mask same = wh_match_any_u32(WH_FULL_WARP, goal[k]);
             const uint32_t leader = wh_mask_leader(same);
             if (goal[k] != NO_CLASS && leader == wh_lane_id()) {
                 before = wh_shared_fetch_add_u32(&n[goal[k]], wh_popc32(same));
             }
-            rank[k] =
-                wh_shfl_u32(WH_FULL_WARP, before, leader) + wh_popc32(same & wh_lanemask_lt());
+            at[k] = wh_shfl_u32(WH_FULL_WARP, before, leader) + wh_popc32(same & wh_lanemask_lt());
         }
         wh_syncthreads();
         for (uint32_t c = me; c < classes; c += wh_block_threads()) {
             base[c] = n[c] != 0 ? wh_fetch_add_u64_relaxed(&a.cursor[c], n[c]) : 0; /* S1 */
         }
         wh_syncthreads();
+        WH_UNROLL_8
         for (uint32_t k = 0; k < EACH; k++) {
-            if (goal[k] != NO_CLASS) {
-                write_to_class(&a, first + k * WH_KERNEL_THREADS, goal[k], base[goal[k]] + rank[k]);
+            if (goal[k] == WHI_CLASS_ALL(a.ranks)) {
+                write_to_all(&a, first + k * WH_KERNEL_THREADS, base[goal[k]] + at[k]);
+                goal[k] = NO_CLASS;
+            } else if (goal[k] != NO_CLASS) {
+                at[k] += base[goal[k]] + a.place[goal[k]].first;
+                goal[k] = a.place[goal[k]].to;
+            }
+        }
+        WH_NO_UNROLL
+        for (uint32_t c = 0; c < a.rows.columns; c++) {
+            WH_UNROLL_8
+            for (uint32_t k = 0; k < EACH; k++) {
+                const uint32_t i = first + k * WH_KERNEL_THREADS;
+                v[k] = c != 0 && goal[k] != NO_CLASS ? value_at(&a, c, i) : v[k];
+            }
+            WH_UNROLL_8
+            for (uint32_t k = 0; k < EACH; k++) {
+                if (goal[k] != NO_CLASS) {
+                    put_number(a.out[goal[k]][c], a.rows.bytes[c], at[k], v[k]);
+                }
             }
         }
     }
