@@ -85,12 +85,9 @@ static void open_device(whi_ranks *b, int local_rank, whi_ranks_place *place) {
     place->is_gpu = !b->on_sim;
     (void)snprintf(place->device, sizeof place->device, "%s", b->info->name);
 #if WH_HAVE_CUDA
-    if (place->is_gpu) { /* NCCL takes the GPU that is current */
-        place->status = cudaSetDevice(b->info->ordinal) == cudaSuccess &&
-                                cudaDeviceGetPCIBusId(place->bus, sizeof place->bus,
-                                                      b->info->ordinal) == cudaSuccess
-                            ? WH_OK
-                            : WH_DEVICE_ERROR;
+    if (place->is_gpu &&
+        cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, b->info->ordinal) != cudaSuccess) {
+        place->status = WH_DEVICE_ERROR;
     }
 #endif
 }
@@ -177,6 +174,7 @@ static int open_comm(whi_ranks *b) {
     memset(&options, 0, sizeof options);
     memset(&failure, 0, sizeof failure);
     options.seconds = o->seconds > 0 ? o->seconds : SECONDS;
+    options.device = b->device;
     if (asked && strcmp(o->engine, "nccl") == 0 && !own) {
         return refuse(b, "--engine nccl wants a GPU of its own for each rank; mpi does without");
     }
