@@ -92,6 +92,7 @@ static wh_status repeat(whi_ranks *b, exchange *x) {
     whi_ranks_row row;
     memset(&row, 0, sizeof row);
     row.series = &x->series;
+    row.size = x->words * 8 * (uint64_t)b->size;
     row.bad = x->bad;
     return whi_ranks_emit(b, &row);
 }

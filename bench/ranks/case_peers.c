@@ -182,9 +182,7 @@ static wh_status emit(whi_ranks *b, const peers *p) {
         row.one = &p->series[like[op]];
         row.per_rank = b->part.n;
         row.bad = op == 0 ? p->bad : 0;
-        row.values[0].name = "block";
-        row.values[0].value = BLOCK_BYTES;
-        row.n_values = 1;
+        row.size = BLOCK_BYTES;
         b->part.op = names[op];
         WHI_RANKS_TRY(whi_ranks_emit(b, &row));
     }

@@ -16,7 +16,7 @@
 
 static const whi_ranks_defaults gpu_defaults = {
     .sizes = {1000000, 10000000, 0},
-    .small = {1000000, 0},
+    .small = {200000, 0},
     .rows = (uint64_t)64 << 20,
     .blocks = 1000000,
     .most_bytes = (uint64_t)64 << 20,
@@ -175,6 +175,7 @@ static int open_comm(whi_ranks *b) {
     memset(&failure, 0, sizeof failure);
     options.seconds = o->seconds > 0 ? o->seconds : SECONDS;
     options.device = b->device;
+    options.asks = o->asks;
     if (asked && strcmp(o->engine, "nccl") == 0 && !own) {
         return refuse(b, "--engine nccl wants a GPU of its own for each rank; mpi does without");
     }

@@ -53,6 +53,7 @@ typedef struct whi_ranks_options {
     uint64_t heap_bytes, seed;
     uint32_t reps;  /* at most WHI_RANKS_MOST_REPS */
     double seconds; /* how long ranks wait for one that works */
+    uint64_t asks;  /* wh_comm_options.asks */
 } whi_ranks_options;
 
 /* The default work. */
@@ -93,6 +94,7 @@ typedef struct whi_ranks_row {
     const whi_ranks_series *one; /* the same call on one device, on rank 0; NULL: there is none */
     uint64_t per_call;           /* calls that a repetition is made of; 0: one */
     uint64_t per_rank;           /* of part.n; 0: an equal part */
+    uint64_t size;               /* bytes of a block, or that a rank sends; 0: none */
     uint64_t bad;                /* what this rank has found wrong */
     const char *note;            /* NULL: none */
     struct {

@@ -121,6 +121,7 @@ static json_t *part_of(const whi_ranks *b) {
     }
     e |= json_object_set_new(j, "ranks", integer((uint64_t)b->size));
     e |= json_object_set_new(j, "n", integer(b->part.n));
+    e |= json_object_set_new(j, "threads", integer(b->part.n)); /* as other cases have arcs, rows */
     if (e != 0) {
         json_decref(j);
         return NULL;
@@ -139,6 +140,7 @@ static void write_row(whi_ranks *b, json_t *j, int e) {
 static void write_result(whi_ranks *b, const whi_ranks_row *row, const result *r) {
     json_t *j = part_of(b);
     int e = json_object_set_new(j, "n_rank", integer(r->per_rank));
+    e |= json_object_set_new(j, "size", integer(row->size));
     e |= json_object_set_new(j, "reps", integer(row->series->n));
     e |= json_object_set_new(j, "us", json_real(r->median));
     e |= json_object_set_new(j, "us_min", json_real(r->least));

@@ -12,7 +12,16 @@
 
 #define MOST_ROWS ((uint64_t)1 << 30) /* of a table that one device can join, with its result */
 
-enum { OPT_ENGINE = 256, OPT_JSON, OPT_REPS, OPT_SEED, OPT_BLOCKS, OPT_BYTES, OPT_SECONDS };
+enum {
+    OPT_ENGINE = 256,
+    OPT_JSON,
+    OPT_REPS,
+    OPT_SEED,
+    OPT_BLOCKS,
+    OPT_BYTES,
+    OPT_SECONDS,
+    OPT_ASKS
+};
 
 static const struct argp_option options[] = {
     {"device", 'd', "DEVICE", 0,
@@ -31,6 +40,10 @@ static const struct argp_option options[] = {
     {"seed", OPT_SEED, "N", 0, "of graphs, tables and the simulated device", 2},
     {"seconds", OPT_SECONDS, "N", 0,
      "how long ranks wait for one that works alone, or has ended; default: 600", 2},
+    {"asks", OPT_ASKS, "N", 0,
+     "how often a wait for other ranks asks before it sleeps; default: 200. 20000, say, where each "
+     "rank has a core of its own",
+     2},
     {"json", OPT_JSON, "FILE", 0,
      "write the results to FILE: the header of the run, then its rows, one JSON object a line", 3},
     {0},
@@ -159,6 +172,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             return COMPLAIN(r, "--seconds: '%s' is not a number of seconds above 0", arg);
         }
         return 0;
+    case OPT_ASKS:
+        return set_number(r, "asks", arg, &r->ranks.asks);
     case OPT_JSON:
         r->ranks.json = arg;
         return 0;

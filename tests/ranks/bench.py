@@ -28,7 +28,8 @@ OPS = {"edges": {"insert", "erase"}, "pagerank": {"pagerank"}, "triangles": {"tr
 HEADER = {"commit": str, "device": str, "driver": str, "compiler": str, "flags": str, "date": str,
           "seed": int, "ranks": int, "engine": str, "devices": list, "reps": int}
 NUMBER = (int, float)
-ROW = {"alloc": str, "case": str, "op": str, "ranks": int, "n": int, "n_rank": int, "reps": int,
+ROW = {"alloc": str, "case": str, "op": str, "ranks": int, "n": int, "n_rank": int, "threads": int,
+       "size": int, "reps": int,
        "us": NUMBER, "us_min": NUMBER, "us_max": NUMBER, "mops": NUMBER, "calls": int,
        "sent": int, "sent_all": int, "us_waited": NUMBER, "us_moved": NUMBER, "failed": int,
        "bad": int}
@@ -84,6 +85,8 @@ def check_row(row, ranks):
             check(row[f"us_{phase}"] >= 0, f"{name}: {phase}")
         few = 0 < row["rows"] <= 10 # groups
         check(row["rows"] == 600 if row["case"] == "join" else few, f"{name}: rows")
+    check(row["size"] == (64 if row["case"] == "peers" else row["n_rank"]
+                          if row["op"] == "all-to-all" else 0), f"{name}: size")
     if row["op"] == "all-to-all":
         size = ranks or 1
         check(row["sent"] == row["n"] // size // size * (size - 1), f"{name}: bytes: {row}")
@@ -99,6 +102,8 @@ def test_rows(folder, ranks):
     check(not data.left_out, f"nothing is left out: {data.left_out}")
     for row in data.rows:
         check_row(row, ranks)
+    keys = {tuple(row.get(k) for k in files.KEY) for row in data.rows}
+    check(len(keys) == len(data.rows), "tools can tell the rows apart")
     for case in CASES:
         ops = {row["op"] for row in data.rows if row["case"] == case}
         check(ops == OPS[case], f"{size} ranks, {case}: {ops}")
@@ -137,6 +142,12 @@ def test_refused():
             said = [line for line in r.stderr.splitlines() if line.startswith("warpheap: ")]
             check(len(said) == 1 and pattern in said[0], f"{ranks} ranks {words}: {r.stderr!r}")
             check("case" not in r.stdout, f"{words}: a table was started")
+    r = subprocess.run([PROGRAM, "bench", "--help"], stdout=subprocess.PIPE, text=True,
+                       check=False)
+    check("--ranks" in r.stdout, "bench --help names --ranks")
+    r = subprocess.run([PROGRAM, "bench", "--rank"], stderr=subprocess.PIPE, text=True,
+                       check=False)
+    check(r.returncode == 2 and "not to be shortened" in r.stderr, f"--rank: {r}")
     r = run(["--help"])
     check(r.returncode == 0 and all(f"\n  {case} " in r.stdout for case in CASES), "--help")
 
