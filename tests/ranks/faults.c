@@ -4,6 +4,7 @@
 #include "ranks_test.h"
 
 #include "workload/ranks/shard.h"
+#include "workload/ranks/tables.h"
 
 #include <signal.h>
 #include <sys/time.h>
@@ -118,6 +119,53 @@ static void end_soon(void) {
     (void)setitimer(ITIMER_REAL, &soon, NULL);
 }
 
+#define ROWS 300u
+
+/* Joins without end, so that rank 1 ends in any step of one. What is left of it on the other ranks
+ * goes without them. */
+static wh_status joins(wh_comm *c) {
+    static uint32_t keys[ROWS];
+    uint64_t random = seed * 100 + (uint64_t)rank;
+    wh_heap_options h;
+    wh_shard_join_options o;
+    wh_shard_join *join = NULL;
+    wh_table table;
+    void *column = NULL;
+    memset(&h, 0, sizeof h);
+    memset(&o, 0, sizeof o);
+    memset(&table, 0, sizeof table);
+    h.bytes = 4 << 20;
+    if (wh_device_open(&h.device, "sim", NULL) != WH_OK || wh_heap_create(&o.heap, &h) != WH_OK) {
+        return WH_OUT_OF_MEMORY;
+    }
+    column = take(h.device, sizeof keys);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        keys[i] = i % 4 == 0 ? 5 : below(&random, 100000);
+    }
+    (void)wh_device_copy_in(h.device, column, keys, sizeof keys);
+    table.key = column;
+    table.n = ROWS;
+    o.comm = c;
+    o.kind = WH_JOIN_SEMI;
+    o.probe_value = WH_VALUE_ROW;
+    wh_status s = wh_shard_join_create(&join, &o);
+    if (s != WH_OK) {
+        return s;
+    }
+    if (rank == 1) {
+        end_soon();
+    }
+    while (s == WH_OK) {
+        s = wh_shard_join_run(join, &table, &table, NULL);
+    }
+    if (wh_shard_join_run(join, &table, &table, NULL) != s ||
+        wh_shard_join_destroy(join) != WH_OK || wh_heap_destroy(o.heap) != WH_OK) {
+        (void)printf("rank %d: its part is broken\n", rank);
+    }
+    wh_device_close(h.device);
+    return s;
+}
+
 int main(int argc, char **argv) {
     wh_comm *c = NULL;
     wh_comm_failure failure;
@@ -144,7 +192,7 @@ int main(int argc, char **argv) {
     if (rank == 1 && (is("any") || is("batch"))) {
         end_soon();
     }
-    s = is("batch") || is("batch-fewer") ? change(c) : exchange(c);
+    s = is("join") ? joins(c) : is("batch") || is("batch-fewer") ? change(c) : exchange(c);
     if (s != WH_OK) { /* wh_comm_close waits for the others: they can say theirs */
         (void)say("in a call", s, wh_comm_last_failure(c));
     }

@@ -23,6 +23,7 @@ FAULTS = {
     "any": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
     "batch": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
     "batch-fewer": (r"BAD_ARGUMENT: rank 1 is in its call \d+, close; rank 0 in its call", False),
+    "join": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", True),
     "hang": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", False),
     "late": (r"DEVICE_ERROR: rank 1 did not come .* it has ended, or hangs", False),
     "absent": (r"in open: WH_DEVICE_ERROR: rank 1 did not open the communicator", True),
@@ -84,7 +85,7 @@ def main():
         runs = [pool.submit(check_mpirun, mpirun, program)]
         runs += [pool.submit(check, mpirun, program, name, ranks, seed)
                  for name in FAULTS for ranks in (2, 4)
-                 for seed in range(seeds if name in ("any", "batch") else 1)]
+                 for seed in range(seeds if name in ("any", "batch", "join") else 1)]
         runs += [pool.submit(check, mpirun, program, name, 4, 0, TCP)
                  for name in ("kill", "batch", "fewer")]
         wrong = [each.result() for each in runs]
