@@ -51,16 +51,15 @@ typedef struct wh_comm_failure {
 
 /* Zero means the default everywhere. */
 typedef struct wh_comm_options {
-    double seconds; /* how long a call waits for other ranks; 0: 60. The longest time that a rank
-                       may be behind the others, and still be waited for */
-    uint64_t piece; /* bytes of one message at most, up to 2^30, the default */
-    uint64_t most;  /* bytes that one call may bring to this rank; 0: what the host has */
-    uint64_t asks;  /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
-                       of its own 20,000, say, make calls shorter */
-    void *mpi_comm; /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
-    wh_device
-        *device; /* NCCL: whose GPU it uses; NULL: the one that is current in the CUDA runtime */
-    uint32_t version; /* what this rank says of itself; 0: WH_VERSION. For tests */
+    double seconds;    /* how long a call waits for other ranks; 0: 60. The longest time that a rank
+                          may be behind the others, and still be waited for */
+    uint64_t piece;    /* bytes of one message at most, up to 2^30, the default */
+    uint64_t most;     /* bytes that one call may bring to this rank; 0: what the host has */
+    uint64_t asks;     /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
+                          of its own 20,000, say, make calls shorter */
+    void *mpi_comm;    /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
+    wh_device *device; /* NCCL: its GPU; NULL: the one that is current */
+    uint32_t version;  /* what this rank says of itself; 0: WH_VERSION. For tests */
 } wh_comm_options;
 
 /* Calls MPI_Init_thread if nobody has; wh_comm_close then calls MPI_Finalize. failure: NULL, or
