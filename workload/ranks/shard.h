@@ -169,7 +169,7 @@ typedef struct wh_shard_times {
     double route;        /* who owns the sources; packing */
     double exchange;     /* arcs to their owners */
     double apply;        /* this rank's part: insert, erase, look */
-    double agree;        /* until all ranks have agreed */
+    double agree;        /* until all ranks have agreed; insertions do as they answer */
     double answer;       /* what became of arcs, back to who brought them; counting it */
     double walk;         /* PageRank: along the arcs, and packing */
     double pass;         /* PageRank: what arcs bring, to the owners of their ends */
