@@ -337,7 +337,7 @@ static void draw_tables(context *x) {
 
 static void random_joins(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < (n_seeds() + 1) / 2; seed++) {
+    for (uint64_t seed = 0; seed < (n_seeds() + 3) / 4; seed++) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
@@ -526,7 +526,7 @@ static void check_group(context *x, wh_shard_group *group, const wh_shard_group_
 
 static void random_groups(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < (n_seeds() + 1) / 2; seed++) {
+    for (uint64_t seed = 0; seed < (n_seeds() + 3) / 4; seed++) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
@@ -598,7 +598,7 @@ static void full_groups(void **state) {
         wh_shard_group_options o;
         wh_shard_group *group = NULL;
         uint32_t drains = 0;
-        open_all(&x, (uint64_t)k, k == 0 ? LAST : ALL_RANKS, 360000, 0);
+        open_all(&x, (uint64_t)k, k == 0 ? LAST : ALL_RANKS, k == 2 ? 330000 : 360000, 0);
         memset(&o, 0, sizeof o);
         o.comm = x.comm;
         o.heap = x.heap;
@@ -608,7 +608,7 @@ static void full_groups(void **state) {
         o.aggregates = 31;
         o.combine = k == 2 ? WH_SHARD_COMBINE_ALL : WH_SHARD_COMBINE_SAMPLE;
         assert_true(x.size <= 4);
-        draw_table(&x, &probe, k == 2 ? EVEN : ONCE, 20000, 6000 * (uint32_t)x.size, 0);
+        draw_table(&x, &probe, k == 2 ? EVEN : ONCE, 60000, 6000 * (uint32_t)x.size, 0);
         expect_ok(x.comm, wh_shard_group_create(&group, &o));
         check_group(&x, group, &o, &drains);
         assert_int_equal(drains > 0, k != 2);
