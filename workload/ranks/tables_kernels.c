@@ -248,7 +248,8 @@ WH_KERNEL(link_rows, whi_sums, a) {
     }
 }
 
-/* In the order of wh_group's MIN and MAX: NaN is one value above all others, -0.0 below 0.0. */
+/* In the order of wh_group's MIN and MAX, whose NaN is one value, and above all others by its bits;
+ * -0.0 is below 0.0. */
 WH_FN uint64_t order_of(wh_group_value kind, uint64_t v) {
     const uint64_t sign = (uint64_t)1 << 63;
     if (kind == WH_GROUP_INT32 || kind == WH_GROUP_FLOAT) {
@@ -256,11 +257,6 @@ WH_FN uint64_t order_of(wh_group_value kind, uint64_t v) {
     }
     if (kind == WH_GROUP_INT32 || kind == WH_GROUP_INT64) {
         return v ^ sign;
-    }
-    const uint64_t infinite =
-        kind == WH_GROUP_FLOAT ? (uint64_t)0x7f800000 << 32 : (uint64_t)0x7ff << 52;
-    if ((v & ~sign) > infinite) {
-        return ~(uint64_t)0;
     }
     return (v & sign) != 0 ? ~v : v | sign;
 }
