@@ -242,7 +242,8 @@ static int take_of_ranks(wh_shard *s) {
 
 /* Device memory of the path of batches; for those of o->batch, whose sources are any. */
 static wh_status make_path(wh_shard *s, const wh_shard_options *o) {
-    const uint64_t ranks = (uint64_t)s->size, n = o->batch, each = n / ranks + n / ranks / 8 + 32;
+    const uint64_t ranks = (uint64_t)s->size, n = o->batch, each = n / ranks + n / ranks / 8 + 48;
+    const uint64_t fill = WHI_SHARD_ARCS * ranks;
     s->kernels = whi_shard_kernels_find(wh_device_get_info(s->device)->target);
     s->came.device = s->answers.device = s->device;
     if (!whi_shard_room(s, &s->map, 2 * (uint64_t)s->n) ||
@@ -257,13 +258,15 @@ static wh_status make_path(wh_shard *s, const wh_shard_options *o) {
         s->may[p] = each;
     }
     s->graph_room = n;
-    if (!whi_shard_room(s, &s->seen, 4 * n) || !whi_shard_room(s, &s->sends, 8 * (n + ranks)) ||
-        !whi_shard_room(s, &s->arcs, 2 * whi_shard_padded(4 * n) + whi_shard_padded(n))) {
+    if (!whi_shard_room(s, &s->seen, 4 * n) ||
+        !whi_shard_room(s, &s->sends, whi_shard_message_bytes(n + fill, ranks)) ||
+        !whi_shard_room(s, &s->arcs,
+                        2 * whi_shard_padded(4 * (n + fill)) + whi_shard_padded(n + fill))) {
         return WH_OUT_OF_MEMORY;
     }
     if (s->size != 1) {
-        status = wh_comm_buffer_reserve(&s->came, 8 * ranks * (each + 1));
-        status = status == WH_OK ? wh_comm_buffer_reserve(&s->answers, n) : status;
+        status = wh_comm_buffer_reserve(&s->came, whi_shard_message_bytes(each * ranks, ranks));
+        status = status == WH_OK ? wh_comm_buffer_reserve(&s->answers, n + fill) : status;
     }
     return status;
 }

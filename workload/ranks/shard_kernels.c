@@ -8,7 +8,7 @@
  * seen[i]     written by count, then read and written by scatter, both by the lane that has arc i
  * counts[b]   fetch_add by count; read by lay, and the host
  * cursors[b]  stored by lay; fetch_add by scatter. What a block gets is its own
- * out         heads by lay, arcs by scatter: each word by the one lane that got its place
+ * out         heads and what fills messages up by lay, arcs by scatter: each word by one lane
  * keys[k]     all set; once to a key, by cas. Who has changed it, writes holders[k]
  * holders[k]  fetch_or by settle: the one that finds it without TAKEN reads done[] of the holder,
  *             and may write it; nobody else does. done[] of others is written by their own lanes
@@ -26,6 +26,7 @@
 
 #define EACH 4u /* arcs of a lane that are asked for before the first one is used */
 #define BLOCKS_OF_SM 8u
+#define NO_ARC UINT64_MAX /* of no vertex */
 #define NO_KEY UINT64_MAX
 #define TAKEN 0x80000000u
 
@@ -118,26 +119,32 @@ WH_KERNEL(count, whi_shard_routing, a) {
     }
 }
 
-/* A warp: where each bin begins, and how many arcs of each message go. */
+WH_FN void put(const whi_shard_routing *a, uint32_t owner, uint64_t place, uint64_t arc) {
+    a->out[place + (uint64_t)WHI_SHARD_HEAD * (owner + 1)] = arc;
+}
+
+/* A warp: where each bin begins; of each message the head, and the arcs that fill it up. */
 WH_KERNEL(lay, whi_shard_routing, a) {
     uint32_t before = 0;
-    for (uint32_t first = 0; first < 2 * a.size; first += WH_WARP_SIZE) {
-        const uint32_t b = first + wh_lane_id();
-        const uint32_t n = b < 2 * a.size ? a.counts[b] : 0;
-        const uint32_t up_to = wh_scan_add_warp_u32(n);
-        const uint32_t at = before + up_to - n;
-        if (b < 2 * a.size) {
+    for (uint32_t first = 0; first < a.size; first += WH_WARP_SIZE) {
+        const uint32_t p = first + wh_lane_id(), b = 2 * p;
+        const uint32_t go = p < a.size ? a.counts[b] : 0;
+        const uint32_t n = p < a.size ? go + a.counts[b + 1] : 0;
+        const uint32_t filled = (n + WHI_SHARD_ARCS - 1) / WHI_SHARD_ARCS * WHI_SHARD_ARCS;
+        const uint32_t up_to = wh_scan_add_warp_u32(filled);
+        const uint32_t at = before + up_to - filled;
+        if (p < a.size) {
+            uint64_t *head = &a.out[at + (uint64_t)WHI_SHARD_HEAD * p];
+            head[0] = go;
+            head[1] = 0;
             a.cursors[b] = at;
-            if (b % 2 == 0) {
-                a.out[(uint64_t)at + b / 2] = n;
-            }
+            a.cursors[b + 1] = at + go;
+        }
+        for (uint32_t k = n; k < filled; k++) {
+            put(&a, p, (uint64_t)at + k, NO_ARC);
         }
         before += wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
     }
-}
-
-WH_FN void put(const whi_shard_routing *a, uint32_t owner, uint64_t place, uint64_t arc) {
-    a->out[place + owner + 1] = arc;
 }
 
 /* Arc i to its messages. at: its places among the block's, of both ways; base: of the block's. */
@@ -208,8 +215,12 @@ WH_FN uint64_t find(const whi_shard_local *l, uint64_t key) {
     return k;
 }
 
-/* Arc i comes: the first one of those that are alike holds the entry. Returns its role. */
+/* Arc i comes: the first one of those that are alike holds the entry. Returns its role. (What fills
+ * a message up has no entry.) */
 WH_FN uint8_t enter(const whi_shard_local *l, uint64_t key, uint64_t i) {
+    if (key == NO_ARC) {
+        return WHI_SHARD_AGAIN;
+    }
     uint64_t k = entry_of(l, key), old = wh_cas_u64_relaxed(&l->keys[k], NO_KEY, key);
     while (old != NO_KEY && old != key) {
         k = (k + 1) & l->mask;
@@ -228,8 +239,8 @@ WH_KERNEL(unpack, whi_shard_arrival, a) {
         for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
             s += s + step < a.segments && a.first[s + step] <= k ? step : 0;
         }
-        const uint64_t *in = a.in + (a.rank + s); /* heads before it */
-        const uint64_t arc = in[k + 1];
+        const uint64_t *in = a.in + (uint64_t)WHI_SHARD_HEAD * (a.rank + s); /* heads before it */
+        const uint64_t arc = in[k + WHI_SHARD_HEAD];
         a.to.from[k] = wh_low_u32(arc);
         a.to.to[k] = wh_high_u32(arc);
         if (a.to.role != NULL) {

@@ -13,10 +13,15 @@ extern "C" {
 #define WHI_SHARD_NOWHERE UINT32_MAX /* no vertex; no place */
 #define WHI_SHARD_MOST_RANKS 2048u   /* whose counters a block's shared memory has room for */
 
+/* Arcs of a message are made a multiple of so many, by arcs of no vertex: so messages, and answers,
+ * are aligned to 16 bytes, as NCCL wants them to be fast. */
+#define WHI_SHARD_ARCS 16u
+#define WHI_SHARD_HEAD 2u /* words of a message before its arcs */
+
 /* A batch on its way. Arcs go to bins, two for each rank: first those that go (erases[i] != 0; or
- * all, if erases is NULL), then those that come. The message to rank p: a word, how many arcs of it
- * go; then the arcs, a word each, the source in its lower half. Messages lie one behind the other:
- * so the arc at place k of all of them is word k + p + 1. */
+ * all, if erases is NULL), then those that come. The message to rank p: how many arcs of it go, and
+ * a word of zero; then the arcs, a word each, the source in its lower half. Messages lie one behind
+ * the other: so the arc at place k of all of them is word k + HEAD * (p + 1). */
 typedef struct whi_shard_routing {
     const uint32_t *from, *to;
     const uint8_t *erases;

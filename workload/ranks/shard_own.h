@@ -52,7 +52,7 @@ struct wh_shard {
     whi_shard_memory map;                      /* of each id: its owner, or WHI_SHARD_NOBODY */
     uint32_t map_first, map_end;               /* what of it is old */
     whi_shard_memory order;                    /* all ids, by owners, for PageRank */
-    uint32_t *order_first;                     /* of each rank's; the end */
+    uint64_t *order_first;                     /* of each rank's; the end */
     int has_order;                             /* it is up to date */
     whi_shard_memory input, seen, sends, bins; /* of this rank's batch */
     whi_shard_memory arcs, table;              /* of what comes */
@@ -85,6 +85,11 @@ void whi_shard_drop(wh_shard *shard, whi_shard_memory *memory);
 void *whi_shard_piece(unsigned char **at, uint64_t bytes);
 static inline uint64_t whi_shard_padded(uint64_t bytes) {
     return (bytes + 255) & ~(uint64_t)255;
+}
+
+/* Bytes of messages with so many arcs in all. */
+static inline uint64_t whi_shard_message_bytes(uint64_t arcs, uint64_t messages) {
+    return 8 * (arcs + WHI_SHARD_HEAD * messages);
 }
 
 /* The owner of v, or whether it is a vertex, has changed. */

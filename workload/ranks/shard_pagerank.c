@@ -12,6 +12,7 @@
 
 WH_TABLES_ONCE(whi_shard_rank_kernels, whi_shard_rank_kernels_find)
 
+#define FILL 4u /* a rank's entries are a multiple of so many */
 #define ONE ((double)((uint64_t)1 << 62))
 
 typedef struct ranking {
@@ -35,29 +36,37 @@ static void check_options(wh_shard *s, wh_graph_pagerank_options *o, const float
 /* --- before the first iteration -----------------------------------------------------------------
  */
 
+/* How many entries each rank has, and where they begin. Returns how many there are in all. */
+static uint64_t count_order(wh_shard *s) {
+    const size_t bytes = ((size_t)s->size + 1) * sizeof *s->order_first;
+    memset(s->order_first, 0, bytes);
+    for (uint32_t v = 0; v < s->n; v++) {
+        s->order_first[s->owner[v] + 1]++;
+    }
+    for (int r = 0; r < s->size; r++) {
+        const uint64_t n = s->order_first[r + 1];
+        s->order_first[r + 1] = s->order_first[r] + (n + FILL - 1) / FILL * FILL;
+        s->at[r] = s->order_first[r];
+    }
+    return s->order_first[s->size];
+}
+
 /* All ids by their owners, on the device; until a vertex moves. */
 static wh_status bring_order(wh_shard *s) {
     if (s->has_order) {
         return WH_OK;
     }
-    uint32_t *order = malloc((uint64_t)s->n * sizeof *order);
-    if (order == NULL || !whi_shard_room(s, &s->order, (uint64_t)s->n * sizeof *order)) {
+    const uint64_t bytes = count_order(s) * sizeof(uint32_t);
+    uint32_t *order = malloc(bytes);
+    if (order == NULL || !whi_shard_room(s, &s->order, bytes)) {
         free(order);
         return WH_OUT_OF_MEMORY;
     }
-    memset(s->order_first, 0, ((size_t)s->size + 1) * sizeof *s->order_first);
-    for (uint32_t v = 0; v < s->n; v++) {
-        s->order_first[s->owner[v] + 1]++;
-    }
-    for (int r = 0; r < s->size; r++) {
-        s->order_first[r + 1] += s->order_first[r];
-        s->at[r] = s->order_first[r];
-    }
+    memset(order, 0xff, bytes);
     for (uint32_t v = 0; v < s->n; v++) {
         order[s->at[s->owner[v]]++] = v;
     }
-    const wh_status status =
-        wh_device_copy_in(s->device, s->order.p, order, (uint64_t)s->n * sizeof *order);
+    const wh_status status = wh_device_copy_in(s->device, s->order.p, order, bytes);
     free(order);
     s->has_order = status == WH_OK;
     return status;
@@ -66,9 +75,11 @@ static wh_status bring_order(wh_shard *s) {
 /* Memory of the device. */
 static wh_status take(wh_shard *s, ranking *x) {
     whi_shard_ranking *on = &x->on;
-    const uint64_t n = s->n, own = on->own, rest = n - own;
-    const uint64_t bytes = 3 * whi_shard_padded(8 * n) + whi_shard_padded(4 * own) + 256;
-    const uint64_t brought = on->pulls || 8 * own * on->others < 4 * n ? 0 : 8 * own * on->others;
+    const uint64_t n = s->n, own = on->own, rest = on->entries - own;
+    const uint64_t bytes = 2 * whi_shard_padded(8 * n) + whi_shard_padded(8 * own) +
+                           whi_shard_padded(4 * own) + whi_shard_padded(sizeof *on->sums);
+    const uint64_t sums = 8 * own * on->others, ranks = 4 * on->entries;
+    const uint64_t brought = on->pulls ? 8 * on->entries : sums;
     if (!whi_shard_room(s, &x->memory, bytes) ||
         !whi_shard_room(s, &s->sends, 8 * (own > rest ? own : rest))) {
         return WH_OUT_OF_MEMORY;
@@ -85,7 +96,7 @@ static wh_status take(wh_shard *s, ranking *x) {
     if (s->size == 1) {
         return WH_OK;
     }
-    return wh_comm_buffer_reserve(&s->came, brought != 0 ? brought : 8 * n);
+    return wh_comm_buffer_reserve(&s->came, brought > ranks ? brought : ranks);
 }
 
 static wh_status read_sums(wh_shard *s, ranking *x, whi_shard_sums *sums) {
@@ -131,6 +142,7 @@ static wh_status first_ranks(wh_shard *s, ranking *x, const float *start) {
     on->map = (const uint16_t *)(const void *)s->map.p;
     on->order = (const uint32_t *)(const void *)s->order.p;
     on->ids = s->n;
+    on->entries = s->order_first[s->size];
     on->first = s->order_first[s->rank];
     on->own = s->order_first[s->rank + 1] - on->first;
     on->others = (uint32_t)s->size - 1;
@@ -167,8 +179,7 @@ static wh_status pass_shares(wh_shard *s, ranking *x) {
     if (s->size == 1) {
         return WH_OK;
     }
-    const wh_status status =
-        wh_comm_all_gather(s->comm, x->on.out, 8 * (uint64_t)x->on.own, &s->came);
+    const wh_status status = wh_comm_all_gather(s->comm, x->on.out, 8 * x->on.own, &s->came);
     x->on.got = (const uint64_t *)(const void *)s->came.data;
     return status;
 }
@@ -240,7 +251,7 @@ static wh_status bring_out(wh_shard *s, ranking *x, float *rank) {
     whi_shard_report(s, own, "ranks");
     x->on.got_floats = x->on.out_floats;
     if (s->size != 1) {
-        status = wh_comm_all_gather(s->comm, x->on.out_floats, 4 * (uint64_t)x->on.own, &s->came);
+        status = wh_comm_all_gather(s->comm, x->on.out_floats, 4 * x->on.own, &s->came);
         x->on.got_floats = (const float *)(const void *)s->came.data;
     }
     if (status != WH_OK) {

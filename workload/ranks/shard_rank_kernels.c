@@ -59,8 +59,8 @@ WH_KERNEL(start_sum, whi_shard_ranking, a) {
     add_all(&a.sums->bad, bad);
 }
 
-/* The j-th own vertex has a rank. Returns it if no arc can carry it on. */
-WH_FN uint64_t settle(const whi_shard_ranking *a, uint32_t j, uint32_t v, uint64_t rank) {
+/* The j-th own entry's vertex has a rank. Returns it if no arc can carry it on. */
+WH_FN uint64_t settle(const whi_shard_ranking *a, uint64_t j, uint32_t v, uint64_t rank) {
     const uint32_t degree = wh_graph_degree(a->graph, v);
     const uint64_t share = degree != 0 ? rank / degree : 0;
     a->rank[j] = rank;
@@ -71,28 +71,36 @@ WH_FN uint64_t settle(const whi_shard_ranking *a, uint32_t j, uint32_t v, uint64
     return degree == 0 ? rank : 0;
 }
 
+/* The vertex of the j-th own entry, or NOWHERE. */
+WH_FN uint32_t own_at(const whi_shard_ranking *a, uint64_t j) {
+    return j < a->own ? a->order[a->first + j] : WHI_SHARD_NOWHERE;
+}
+
 WH_KERNEL(first_ranks, whi_shard_ranking, a) {
     uint64_t dangling = 0;
     FOR_ROUNDS(j, a.own) {
-        if (j < a.own) {
-            const uint32_t v = a.order[a.first + j];
+        const uint32_t v = own_at(&a, j);
+        if (v != WHI_SHARD_NOWHERE) {
             uint64_t rank = 0; /* of what is no vertex, for good */
             if (a.map[v] != WHI_SHARD_NOBODY) {
                 rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale) : ONE / a.live;
             }
-            dangling += settle(&a, (uint32_t)j, v, rank);
+            dangling += settle(&a, j, v, rank);
+        } else if (j < a.own) {
+            a.rank[j] = 0;
+            a.out[j] = 0;
         }
     }
     add_all(&a.sums->dangling, dangling);
 }
 
-/* What arcs bring to the j-th own vertex. */
-WH_FN uint64_t brought(const whi_shard_ranking *a, uint32_t j, uint32_t v) {
+/* What arcs bring to the j-th own entry's vertex. */
+WH_FN uint64_t brought(const whi_shard_ranking *a, uint64_t j, uint32_t v) {
     uint64_t sum = a->in[v];
     if (!a->pulls) {
         a->in[v] = 0;
         for (uint32_t r = 0; r < a->others; r++) {
-            sum += a->got[(uint64_t)r * a->own + j];
+            sum += a->got[r * a->own + j];
         }
     }
     return sum;
@@ -101,13 +109,13 @@ WH_FN uint64_t brought(const whi_shard_ranking *a, uint32_t j, uint32_t v) {
 WH_KERNEL(update, whi_shard_ranking, a) {
     uint64_t dangling = 0, change = 0;
     FOR_ROUNDS(j, a.own) {
-        if (j < a.own) {
-            const uint32_t v = a.order[a.first + j];
-            const uint64_t in = brought(&a, (uint32_t)j, v), old = a.rank[j];
+        const uint32_t v = own_at(&a, j);
+        if (v != WHI_SHARD_NOWHERE) {
+            const uint64_t in = brought(&a, j, v), old = a.rank[j];
             if (a.map[v] != WHI_SHARD_NOBODY) {
                 const uint64_t rank = a.teleport + fraction_of(in + a.spread, a.damping);
                 change += rank > old ? rank - old : old - rank;
-                dangling += settle(&a, (uint32_t)j, v, rank);
+                dangling += settle(&a, j, v, rank);
             }
         }
     }
@@ -119,18 +127,22 @@ WH_KERNEL(update, whi_shard_ranking, a) {
  */
 
 WH_KERNEL(pack, whi_shard_ranking, a) {
-    const uint64_t n = a.ids - a.own;
+    const uint64_t n = a.entries - a.own;
     for (uint64_t i = wh_thread_id(); i < n; i += wh_grid_threads()) {
         const uint32_t v = a.order[i < a.first ? i : i + a.own];
-        a.out[i] = a.in[v];
-        a.in[v] = 0;
+        a.out[i] = 0;
+        if (v != WHI_SHARD_NOWHERE) {
+            a.out[i] = a.in[v];
+            a.in[v] = 0;
+        }
     }
 }
 
 WH_KERNEL(spread, whi_shard_ranking, a) {
-    for (uint64_t i = wh_thread_id(); i < a.ids; i += wh_grid_threads()) {
-        if (i - a.first >= a.own) { /* own ones are there */
-            a.share[a.order[i]] = a.got[i];
+    for (uint64_t i = wh_thread_id(); i < a.entries; i += wh_grid_threads()) {
+        const uint32_t v = a.order[i];
+        if (v != WHI_SHARD_NOWHERE && i - a.first >= a.own) { /* own ones are there */
+            a.share[v] = a.got[i];
         }
     }
 }
@@ -142,8 +154,11 @@ WH_KERNEL(floats, whi_shard_ranking, a) {
 }
 
 WH_KERNEL(place, whi_shard_ranking, a) {
-    for (uint64_t i = wh_thread_id(); i < a.ids; i += wh_grid_threads()) {
-        a.floats[a.order[i]] = a.got_floats[i];
+    for (uint64_t i = wh_thread_id(); i < a.entries; i += wh_grid_threads()) {
+        const uint32_t v = a.order[i];
+        if (v != WHI_SHARD_NOWHERE) {
+            a.floats[v] = a.got_floats[i];
+        }
     }
 }
 
@@ -164,13 +179,15 @@ WH_FN row row_of(const whi_shard_ranking *a, uint32_t v) {
     return r;
 }
 
-/* The j-th own vertex's, if it is no hub; hubs go to the list. All lanes of a full warp. */
+/* The j-th own entry's, if it is no hub; hubs go to the list. All lanes of a full warp. */
 WH_FN row row_of_own(const whi_shard_ranking *a, uint64_t j) {
+    const uint32_t v = own_at(a, j);
     row r;
     r.to = NULL;
-    r.v = r.n = 0;
-    if (j < a->own) {
-        r = row_of(a, a->order[a->first + j]);
+    r.n = 0;
+    r.v = v;
+    if (v != WHI_SHARD_NOWHERE) {
+        r = row_of(a, v);
     }
     const int is_hub = r.n > WARP_DEGREE;
     const uint32_t at = place_all(&a->sums->hubs, is_hub);
@@ -215,8 +232,7 @@ WH_KERNEL(walk, whi_shard_ranking, a) {
     const uint64_t each = a.per_warp, warps = wh_grid_threads() / WH_WARP_SIZE;
     const uint32_t lane = wh_lane_id();
     for (uint64_t i = wh_thread_id() / WH_WARP_SIZE * each; i < a.own; i += warps * each) {
-        const int has = lane < each && i + lane < a.own;
-        const row mine = row_of_own(&a, has ? i + lane : a.own);
+        const row mine = row_of_own(&a, lane < each ? i + lane : a.own);
         wh_mask more = wh_ballot(WH_FULL_WARP, mine.n > LANE_DEGREE);
         WH_NO_UNROLL
         for (; more != 0; more &= more - 1) {
@@ -227,7 +243,7 @@ WH_KERNEL(walk, whi_shard_ranking, a) {
                 a.in[r.v] = sum;
             }
         }
-        if (has && mine.n <= LANE_DEGREE && mine.v != WHI_SHARD_NOWHERE) {
+        if (mine.n <= LANE_DEGREE && mine.v != WHI_SHARD_NOWHERE) {
             const uint64_t sum = along(&a, mine, 0, 1);
             if (a.pulls) {
                 a.in[mine.v] = sum;
@@ -264,11 +280,11 @@ static wh_status start(kernel_fn kernel, wh_device *device, const whi_shard_rank
     }
 START(start_sum, start_sum, r->ids)
 START(first, first_ranks, r->own)
-START(pack, pack, r->ids - r->own)
-START(spread, spread, r->ids)
+START(pack, pack, r->entries - r->own)
+START(spread, spread, r->entries)
 START(update, update, r->own)
 START(floats, floats, r->own)
-START(place, place, r->ids)
+START(place, place, r->entries)
 
 /* Fewer vertices a warp where there are not enough for all warps; without the kernel for hubs where
  * no vertex can be one. */
@@ -280,10 +296,9 @@ static wh_status start_walk(wh_device *device, const whi_shard_ranking *all) {
     while (r.per_warp > 1 && warps * r.per_warp / 2 >= r.own) {
         r.per_warp /= 2;
     }
-    const wh_status s = start(walk, device, &r, (uint64_t)r.own * (WH_WARP_SIZE / r.per_warp));
-    return s != WH_OK || r.ids <= WARP_DEGREE
-               ? s
-               : start(walk_hubs, device, &r, (uint64_t)r.own * ROUND_BLOCK);
+    const wh_status s = start(walk, device, &r, r.own * (WH_WARP_SIZE / r.per_warp));
+    return s != WH_OK || r.ids <= WARP_DEGREE ? s
+                                              : start(walk_hubs, device, &r, r.own * ROUND_BLOCK);
 }
 
 WH_TABLE_ONCE(whi_shard_rank_kernels) = {

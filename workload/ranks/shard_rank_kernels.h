@@ -24,16 +24,19 @@ typedef struct whi_shard_sums {
  * go to the owners of these. */
 typedef struct whi_shard_ranking {
     wh_graph_ref graph;
-    const uint16_t *map;      /* of each id: its owner, or NOBODY */
-    const uint32_t *order;    /* all ids, by owners, each one's ascending */
-    uint32_t ids, own, first; /* own vertices are order[first .. first + own - 1] */
-    uint32_t others;          /* ranks beside this one */
-    uint32_t per_warp;        /* vertices of a warp at once, in walk */
+    const uint16_t *map; /* of each id: its owner, or NOBODY */
+    /* All ids, by owners, each one's ascending, and filled up by NOWHERE to a multiple of 4
+       entries: what goes and comes is aligned to 16 bytes. Entries; own ones begin at first. */
+    const uint32_t *order;
+    uint64_t entries, own, first;
+    uint32_t ids;
+    uint32_t others;   /* ranks beside this one */
+    uint32_t per_warp; /* vertices of a warp at once, in walk */
     int pulls;
     uint64_t live, damping, teleport, spread;
     const float *start; /* of each id; NULL: all alike */
     double scale;
-    uint64_t *rank;      /* of each own vertex, in order */
+    uint64_t *rank;      /* of each own entry */
     uint64_t *share;     /* of each id: what an arc of it carries; push: of own vertices */
     uint64_t *in;        /* of each id: what arcs bring; push: zero before the walk */
     uint64_t *out;       /* what goes: push: sums, in order, without own ones; pull: own shares */

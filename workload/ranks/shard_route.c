@@ -1,7 +1,7 @@
 /* shard_route.c: arcs to the owners of their sources, and back, on the device.
  *
- * All ranks say before they send how much they may: rank r has room for may[r] arcs of this one,
- * and as many words more as there are ranks. A rank that has more sends nothing, which no other
+ * All ranks know before they send how much they may: rank r has room for may[r] arcs of this one,
+ * and for heads. A rank that has more sends nothing, which no other
  * message is: then all ranks tell each other what they want to send, make room, and send again. So
  * a rank that has no memory for what comes can still say so, and nobody has sent. After a few
  * batches all have room.
@@ -45,9 +45,10 @@ static wh_status bring(wh_shard *s, whi_shard_route *r) {
 
 /* Room for messages, and for their answers. */
 static wh_status make_room(wh_shard *s, whi_shard_route *r) {
-    const uint64_t ways = s->undirected ? 2 * r->on.n : r->on.n;
+    const uint64_t fill = WHI_SHARD_ARCS * (uint64_t)s->size; /* at most */
+    const uint64_t ways = (s->undirected ? 2 * r->on.n : r->on.n) + fill;
     if (!whi_shard_room(s, &s->seen, 4 * r->on.n) ||
-        !whi_shard_room(s, &s->sends, 8 * (ways + (uint64_t)s->size))) {
+        !whi_shard_room(s, &s->sends, whi_shard_message_bytes(ways, (uint64_t)s->size))) {
         return WH_OUT_OF_MEMORY;
     }
     r->on.seen = (uint32_t *)(void *)s->seen.p;
@@ -78,14 +79,15 @@ static wh_status pack(wh_shard *s, whi_shard_route *r) {
     status =
         status == WH_OK ? wh_device_copy_out(s->device, s->counts, on->counts, 4 * bins) : status;
     for (int p = 0; p < s->size && status == WH_OK; p++) {
-        s->sent[p] = (uint64_t)s->counts[2 * p] + s->counts[2 * p + 1];
+        const uint64_t n = (uint64_t)s->counts[2 * p] + s->counts[2 * p + 1];
+        s->sent[p] = (n + WHI_SHARD_ARCS - 1) / WHI_SHARD_ARCS * WHI_SHARD_ARCS;
     }
     return status == WH_OK ? s->kernels->scatter(s->device, on) : status;
 }
 
 static wh_status exchange(wh_shard *s, int sends) {
     for (int p = 0; p < s->size; p++) {
-        s->out_bytes[p] = sends ? 8 * (1 + s->sent[p]) : 0;
+        s->out_bytes[p] = sends ? whi_shard_message_bytes(s->sent[p], 1) : 0;
     }
     return wh_comm_all_to_all(s->comm, s->sends.p, s->out_bytes, &s->came);
 }
@@ -123,7 +125,8 @@ static wh_status grow(wh_shard *s) {
         memcpy(&of_rank, s->got.data + s->got.offset[r] + (uint64_t)s->rank * 8, sizeof of_rank);
         sum += of_rank;
     }
-    wh_comm_report(s->comm, wh_comm_buffer_reserve(&s->came, 8 * (sum + (uint64_t)s->size)),
+    const uint64_t room = whi_shard_message_bytes(sum, (uint64_t)s->size);
+    wh_comm_report(s->comm, wh_comm_buffer_reserve(&s->came, room),
                    "the device has no memory for what comes");
     return WH_OK;
 }
@@ -143,7 +146,7 @@ static wh_status swap(wh_shard *s) {
         }
     }
     for (int p = 0; p < s->size && status == WH_OK; p++) {
-        s->came_arcs[p] = s->came.bytes[p] / 8 - 1;
+        s->came_arcs[p] = s->came.bytes[p] / 8 - WHI_SHARD_HEAD;
     }
     return status;
 }
