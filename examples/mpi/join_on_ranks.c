@@ -1,6 +1,6 @@
 /* join_on_ranks.c: a join of tables of which each rank has a part: orders with their customers'
  * regions. Started by mpirun: mpirun -n 4 join_on_ranks [device], as graph_on_ranks.c. */
-/* [tables program */
+/* [ranks join */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,4 +73,4 @@ int main(int argc, char **argv) {
     wh_device_close(heap_options.device); /* and what lies in its memory */
     return wh_comm_close(comm) == WH_OK ? 0 : 1;
 }
-/* tables] */
+/* ranks] */

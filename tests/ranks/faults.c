@@ -192,7 +192,10 @@ int main(int argc, char **argv) {
     if (rank == 1 && (is("any") || is("batch"))) {
         end_soon();
     }
-    s = is("join") ? joins(c) : is("batch") || is("batch-fewer") ? change(c) : exchange(c);
+    s = is("join") ? joins(c) : WH_OK;
+    if (!is("join")) {
+        s = is("batch") || is("batch-fewer") ? change(c) : exchange(c);
+    }
     if (s != WH_OK) { /* wh_comm_close waits for the others: they can say theirs */
         (void)say("in a call", s, wh_comm_last_failure(c));
     }

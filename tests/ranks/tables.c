@@ -97,9 +97,10 @@ static void draw_table(context *x, table *t, spread how, uint32_t keys, uint32_t
     t->n = 0;
     for (int r = 0; r < x->size; r++) {
         const uint32_t share = most / (uint32_t)x->size;
-        const uint32_t n = !uneven                     ? share
-                           : below(&x->random, 3) == 0 ? 0
-                                                       : below(&x->random, share + 1);
+        uint32_t n = share;
+        if (uneven) { /* a third of the ranks has none */
+            n = below(&x->random, 3) == 0 ? 0 : below(&x->random, share + 1);
+        }
         t->first[r] = t->n;
         for (uint32_t i = 0; i < n; i++, t->n++) {
             t->key[t->n] = draw_key(x, how, keys, t->n);
@@ -233,7 +234,10 @@ static uint64_t value_of(const table *t, wh_value_kind kind, uint32_t i) {
         r++;
     }
     const uint64_t row = (uint64_t)r << 32 | (i - t->first[r]);
-    return kind == WH_VALUE_NONE ? 0 : kind == WH_VALUE_ROW ? row : t->value[i];
+    if (kind == WH_VALUE_NONE) {
+        return 0;
+    }
+    return kind == WH_VALUE_ROW ? row : t->value[i];
 }
 
 /* Returns pairs. */
@@ -290,7 +294,8 @@ static void take_join(context *x, wh_shard_join *join, wh_join_kind kind) {
 }
 
 static uint32_t bytes_of(wh_value_kind kind) {
-    return kind == WH_VALUE_4 ? 4 : kind == WH_VALUE_8 ? 8 : 0;
+    static const uint32_t bytes[] = {0, 4, 8, 0};
+    return bytes[kind];
 }
 
 /* One join of the tables that were drawn; drains counts how often a heap was full. */
@@ -369,9 +374,8 @@ static int is_float(wh_group_value kind) {
 }
 
 static uint32_t group_bytes(wh_group_value kind) {
-    return kind == WH_GROUP_NO_VALUE                           ? 0
-           : kind == WH_GROUP_INT64 || kind == WH_GROUP_DOUBLE ? 8
-                                                               : 4;
+    static const uint32_t bytes[] = {0, 4, 8, 4, 8};
+    return bytes[kind];
 }
 
 static uint64_t double_bits(double v) {
@@ -413,7 +417,10 @@ static void draw_values(context *x, table *t, wh_group_value kind) {
 static int is_less(wh_group_value kind, uint64_t a, uint64_t b) {
     if (is_float(kind)) {
         const double x = double_of(kind, a), y = double_of(kind, b);
-        return x != x ? 0 : y != y ? 1 : x != y ? x < y : signbit(x) && !signbit(y);
+        if (x != x || y != y) {
+            return x == x;
+        }
+        return x != y ? x < y : signbit(x) && !signbit(y);
     }
     return kind == WH_GROUP_INT32 ? (int32_t)(uint32_t)a < (int32_t)(uint32_t)b
                                   : (int64_t)a < (int64_t)b;
@@ -817,7 +824,8 @@ static void bad_arguments(void **state) {
     const wh_table b = to_device(&x, &build, 4, 4), p = to_device(&x, &probe, 4, 0);
     for (int k = 0; k < 4; k++) {
         wh_table wrong = b;
-        wrong.key = k == 0 ? NULL : k == 1 ? (const unsigned char *)b.key + 2 : b.key;
+        wrong.key = k == 1 ? (const unsigned char *)b.key + 2 : b.key;
+        wrong.key = k == 0 ? NULL : wrong.key;
         wrong.value = k == 2 ? NULL : b.value;
         wrong.n = k == 3 ? (uint64_t)WH_MOST_ROWS + 1 : b.n;
         assert_int_equal(wh_shard_join_run(join, is_odd ? &wrong : &b, &p, &r), WH_BAD_ARGUMENT);

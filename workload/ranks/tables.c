@@ -203,3 +203,10 @@ wh_status whi_tables_end(whi_tables *t, const whi_ending *own, const char *what,
     wh_comm_report(t->comm, (wh_status)own->status, text);
     return wh_comm_agree(t->comm); /* says which rank, and why */
 }
+
+whi_stage whi_tables_stage(wh_status ended, const whi_ending *all) {
+    if (ended == WH_OK) {
+        return WHI_DONE;
+    }
+    return all->is_stopped ? WHI_STOPPED : WHI_IDLE;
+}

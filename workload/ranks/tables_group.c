@@ -36,8 +36,8 @@ struct wh_shard_group {
     uint64_t n_part, part_room;
     whi_room slots, next, pages, page_list; /* what has become of all ranks' sums */
     whi_flat_pages merged;
-    uint64_t n_merged, all_merged;      /* groups: there, and before they were dropped */
-    enum { IDLE, STOPPED, DONE } stage; /* of all ranks */
+    uint64_t n_merged, all_merged; /* groups: there, and before they were dropped */
+    whi_stage stage;
 };
 
 /* --- create -------------------------------------------------------------------------------------
@@ -96,6 +96,13 @@ static uint64_t hash_of(const wh_shard_group_options *o) {
     return hash;
 }
 
+static uint32_t bytes_of(wh_group_value kind) {
+    if (kind == WH_GROUP_NO_VALUE) {
+        return 0;
+    }
+    return kind == WH_GROUP_INT64 || kind == WH_GROUP_DOUBLE ? 8 : 4;
+}
+
 static wh_status make(wh_shard_group *x, const wh_shard_group_options *o) {
     x->o = *o;
     wh_status s = whi_tables_open(&x->t, o->comm, o->heap, o->key_bytes);
@@ -108,9 +115,7 @@ static wh_status make(wh_shard_group *x, const wh_shard_group_options *o) {
     }
     const uint32_t asked = o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT;
     const int is_mean = (asked & WH_GROUP_AVG) != 0;
-    x->value_bytes = o->value == WH_GROUP_NO_VALUE                               ? 0
-                     : o->value == WH_GROUP_INT64 || o->value == WH_GROUP_DOUBLE ? 8
-                                                                                 : 4;
+    x->value_bytes = bytes_of(o->value);
     x->light.aggregates = asked;
     x->partial.aggregates =
         (asked & ~(uint32_t)WH_GROUP_AVG) | (is_mean ? WH_GROUP_COUNT | WH_GROUP_SUM : 0);
@@ -409,9 +414,9 @@ static wh_status finish(wh_shard_group *x, wh_status started, double begin,
     const char *text = wh_last_error_text();
     const wh_status ended =
         whi_tables_end(&x->t, &ending, text[0] != '\0' ? text : "the group-by of this rank", &all);
-    x->stage = ended == WH_OK ? DONE : all.is_stopped ? STOPPED : IDLE;
+    x->stage = whi_tables_stage(ended, &all);
     x->t.work.operate += whi_comm_now() - begin;
-    if (result != NULL && x->stage != IDLE) {
+    if (result != NULL && x->stage != WHI_IDLE) {
         result->rows = own.rows + x->n_merged;
         result->all_rows = all.all_rows;
         result->stopped = (int)all.has_rows;
@@ -422,14 +427,14 @@ static wh_status finish(wh_shard_group *x, wh_status started, double begin,
 /* What an earlier run has put out, or has not come to put out, so that `partial` has the heap. */
 static void let_go(wh_shard_group *x) {
     wh_status s = WH_OK;
-    if (x->is_started && x->stage == DONE) {
+    if (x->is_started && x->stage == WHI_DONE) {
         s = wh_group_drop_pages(x->light.group, NULL);
     } else if (x->is_started) {
         s = wh_group_destroy(x->light.group);
         x->light.group = NULL;
     }
     whi_tables_report(&x->t, s, "what an earlier group-by has put out");
-    x->stage = IDLE;
+    x->stage = WHI_IDLE;
     x->is_started = 0;
     x->n_merged = x->all_merged = 0;
 }
@@ -469,7 +474,7 @@ wh_status wh_shard_group_resume(wh_shard_group *x, wh_shard_group_result *result
     if (s != WH_OK) {
         return s;
     }
-    if (x->stage != STOPPED) { /* on all ranks, or on none */
+    if (x->stage != WHI_STOPPED) { /* on all ranks, or on none */
         wh_comm_report(x->t.comm, WH_BAD_ARGUMENT, "there is no group-by that has stopped");
         return wh_comm_agree(x->t.comm);
     }
@@ -508,7 +513,7 @@ static wh_status list_merged(wh_shard_group *x, wh_pages *pages) {
 }
 
 wh_status wh_shard_group_pages(wh_shard_group *x, uint32_t list, wh_pages *pages) {
-    if (x == NULL || pages == NULL || list >= WH_SHARD_LISTS || x->stage == IDLE) {
+    if (x == NULL || pages == NULL || list >= WH_SHARD_LISTS || x->stage == WHI_IDLE) {
         return WH_BAD_ARGUMENT;
     }
     if (list == WH_SHARD_HEAVY) {
@@ -524,7 +529,7 @@ wh_status wh_shard_group_pages(wh_shard_group *x, uint32_t list, wh_pages *pages
 wh_status wh_shard_group_compact(wh_shard_group *x, void *const *columns) {
     void *behind[WH_PAGE_COLUMNS];
     whi_copy copy;
-    if (x == NULL || columns == NULL || x->stage == IDLE) {
+    if (x == NULL || columns == NULL || x->stage == WHI_IDLE) {
         return WH_BAD_ARGUMENT;
     }
     memset(&copy, 0, sizeof copy);
@@ -544,5 +549,6 @@ wh_status wh_shard_group_drop_pages(wh_shard_group *x) {
         return WH_BAD_ARGUMENT;
     }
     x->n_merged = 0;
-    return x->stage != IDLE && x->is_started ? wh_group_drop_pages(x->light.group, NULL) : WH_OK;
+    return x->stage != WHI_IDLE && x->is_started ? wh_group_drop_pages(x->light.group, NULL)
+                                                 : WH_OK;
 }

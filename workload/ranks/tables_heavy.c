@@ -15,7 +15,6 @@
 #include "workload/ranks/tables_count.h"
 
 #define HALF_LIGHT (2 * WHI_LIGHT)
-#define NONE 0xffffffffu
 
 /* Rows of a table that half of a heavy key has, 2 at least, of n rows in all. */
 static uint64_t half_heavy(const whi_tables *t, uint64_t n) {
@@ -104,7 +103,10 @@ static int by_share(const void *a, const void *b) {
     const whi_heavy *x = a, *y = b;
     const uint64_t most_x = x->rows[0] > x->rows[1] ? x->rows[0] : x->rows[1];
     const uint64_t most_y = y->rows[0] > y->rows[1] ? y->rows[0] : y->rows[1];
-    return most_x != most_y ? (most_x < most_y ? 1 : -1) : by_key(a, b);
+    if (most_x == most_y) {
+        return by_key(a, b);
+    }
+    return most_x < most_y ? 1 : -1;
 }
 
 /* The keys of all ranks' messages, with what they say. */

@@ -18,7 +18,7 @@ struct wh_shard_join {
     wh_join *local;
     uint64_t most[WHI_TABLES]; /* rows that it can take */
     whi_received got[WHI_TABLES];
-    enum { IDLE, STOPPED, DONE } stage; /* of all ranks */
+    whi_stage stage;
 };
 
 /* --- create -------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ wh_status wh_shard_join_destroy(wh_shard_join *x) {
 }
 
 wh_join *wh_shard_join_local(wh_shard_join *x) {
-    return x->stage != IDLE ? x->local : NULL;
+    return x->stage != WHI_IDLE ? x->local : NULL;
 }
 
 void wh_shard_join_get_work(const wh_shard_join *x, wh_shard_work *work) {
@@ -220,9 +220,9 @@ static wh_status finish(wh_shard_join *x, wh_status started, double begin,
     const char *text = wh_last_error_text();
     const wh_status ended =
         whi_tables_end(&x->t, &ending, text[0] != '\0' ? text : "the join of this rank", &all);
-    x->stage = ended == WH_OK ? DONE : all.is_stopped ? STOPPED : IDLE;
+    x->stage = whi_tables_stage(ended, &all);
     x->t.work.operate += whi_comm_now() - begin;
-    if (result != NULL && x->stage != IDLE) {
+    if (result != NULL && x->stage != WHI_IDLE) {
         result->own = own;
         result->all_rows = all.all_rows;
         result->stopped = (int)all.has_rows;
@@ -240,7 +240,7 @@ wh_status wh_shard_join_run(wh_shard_join *x, const wh_table *build, const wh_ta
     if (s != WH_OK) {
         return s;
     }
-    x->stage = IDLE;
+    x->stage = WHI_IDLE;
     s = bring(x, tables);
     const double begin = whi_comm_now();
     return s == WH_OK ? finish(x, start(x), begin, result) : s;
@@ -254,7 +254,7 @@ wh_status wh_shard_join_resume(wh_shard_join *x, wh_shard_join_result *result) {
     if (s != WH_OK) {
         return s;
     }
-    if (x->stage != STOPPED) { /* on all ranks, or on none */
+    if (x->stage != WHI_STOPPED) { /* on all ranks, or on none */
         wh_comm_report(x->t.comm, WH_BAD_ARGUMENT, "there is no join that has stopped");
         return wh_comm_agree(x->t.comm);
     }

@@ -21,7 +21,7 @@
 #define EACH 8u                         /* rows of a thread in a tile */
 #define TILE (EACH * WH_KERNEL_THREADS) /* WH_MOST_ROWS are whole tiles */
 #define BLOCKS_PER_SM 8u
-#define NO_CLASS 0xffffffffu
+#define NO_CLASS UINT32_MAX
 #define MOST_BLOCKS 65536u
 
 WH_FN uint64_t number_at(const void *column, uint32_t bytes, uint64_t i) {

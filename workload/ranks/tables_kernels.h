@@ -13,7 +13,7 @@ extern "C" {
 
 #define WHI_ROWS_COLUMNS 5u /* at most: a key, and a value or four sums */
 #define WHI_MOST_HEAVY 1024u
-#define WHI_NO_SLOT 0xffffffffu
+#define WHI_NO_SLOT UINT32_MAX
 
 /* Rows: columns of their own widths, the first one the key. */
 typedef struct whi_rows {

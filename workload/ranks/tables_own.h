@@ -105,11 +105,16 @@ typedef struct whi_ending {
     uint64_t status, is_stopped, has_rows, all_rows;
 } whi_ending;
 
+typedef enum whi_stage { WHI_IDLE, WHI_STOPPED, WHI_DONE } whi_stage; /* of all ranks */
+
 /* Of all ranks: *all gets all_rows of all ranks; is_stopped: whether resume may go on, if the
  * status is OUT_OF_MEMORY; has_rows: how many ranks have stopped with rows, 0 if one has stopped
  * without.
  */
 wh_status whi_tables_end(whi_tables *t, const whi_ending *own, const char *what, whi_ending *all);
+
+/* Where all ranks are after it. */
+whi_stage whi_tables_stage(wh_status ended, const whi_ending *all);
 
 /* Device memory of so many bytes, and a little more; what was there is lost if it grows. */
 wh_status whi_room_for(wh_device *device, whi_room *room, uint64_t bytes);
