@@ -16,7 +16,6 @@ import numpy
 
 LINE = 152          # bytes of a line: sizeof(whi_comm_header)
 MESSAGE_HEAD = 16   # bytes before the arcs of a message
-REMOVE_PIECE = 65536
 PIECE = 16 << 20    # triangles: bytes of lists at a time
 
 
@@ -55,6 +54,12 @@ def cells_of(brought_by, owner, ranks):
         ranks, ranks).astype(numpy.int64)
 
 
+def routed(arcs, calls):
+    """Arcs to their owners, and a byte for each back. arcs: how many from each rank to each one."""
+    there = numpy.where(arcs != 0, MESSAGE_HEAD + 8 * arcs, 0)
+    return Call(there + arcs.T, calls, work={"there": there, "back": arcs.T})
+
+
 class Ranks:
     """Who owns what. owner: of each id."""
 
@@ -80,16 +85,10 @@ class Ranks:
     def update(self, source, to, brought_by):
         """Inserts, erases, or both."""
         arcs = cells_of(*self.ways(source, to, brought_by), self.ranks)
-        return self.routed(arcs, 3)
+        return routed(arcs, 3)
 
     def has(self, source, to, brought_by):
-        return self.routed(cells_of(brought_by, self.owner[source], self.ranks), 2)
-
-    def routed(self, arcs, calls):
-        bytes_there = numpy.where(arcs != 0, MESSAGE_HEAD + 8 * arcs, 0)
-        return Call(bytes_there + arcs.T, calls,
-                    work={"there": bytes_there, "back": arcs.T, "routed": arcs.sum(axis=1),
-                          "applied": arcs.sum(axis=0)})
+        return routed(cells_of(brought_by, self.owner[source], self.ranks), 2)
 
     # --- queries -----------------------------------------------------------------------------
 
@@ -109,14 +108,13 @@ class Ranks:
         if root is not None:
             cells = numpy.zeros_like(cells)
             cells[:, root] = rows
-        return self.degrees() + Call(cells, 1, work={"arcs": rows // 4})
+        return self.degrees() + Call(cells, 1, work={"rows": cells})
 
     # --- vertices ----------------------------------------------------------------------------
 
     def remove(self, listed):
         """listed: entries of each rank's list."""
-        return Call(to_all(4 * numpy.asarray(listed)), 2, 8,
-                    {"passes": 2 * -(-int(numpy.sum(listed)) // REMOVE_PIECE)})
+        return Call(to_all(4 * numpy.asarray(listed)), 2, 8)
 
     def moved_rows(self, source, goes_to):
         """Of each id that moves its rank, else -1: the rows of those."""
@@ -124,9 +122,7 @@ class Ranks:
         moves = (goes_to >= 0) & (goes_to != self.owner)
         cells = numpy.bincount(self.owner[moves] * self.ranks + goes_to[moves],
                                weights=8 + 4 * degree[moves], minlength=self.ranks ** 2)
-        arcs = numpy.bincount(goes_to[moves], weights=degree[moves], minlength=self.ranks)
-        return Call(cells.reshape(self.ranks, self.ranks).astype(numpy.int64), 2,
-                    work={"applied": arcs, "moved": int(moves.sum())})
+        return Call(cells.reshape(self.ranks, self.ranks).astype(numpy.int64), 2)
 
     def move(self, source, listed, goes_to):
         return Call(to_all(8 * numpy.asarray(listed)), 1) + self.moved_rows(source, goes_to)
@@ -191,7 +187,8 @@ class Ranks:
                                    minlength=self.ranks)
         total = Call(cells.astype(numpy.int64), 2 * pieces,
                      16 * pieces if self.ranks > 1 else 0,
-                     {"pieces": pieces, "looked_up": looked_up, "lists": len(of)})
+                     {"pieces": pieces, "looked_up": looked_up, "lists": cells,
+                      "own": numpy.bincount(self.owner[v], minlength=self.ranks)})
         return self.degrees() + total
 
     def pieces(self, more, rank, piece):
