@@ -13,9 +13,9 @@ tools/ranks_count.py does, which a test holds against the real calls. A step tak
 rank, or the link, that has most to do. Rates and the machine are parameters,
 tools/ranks_model.json, each with its source.
 
-Graphs that are too large to be drawn go by shares: the heaviest 2^18 vertices are looked at one by
-one, the rest is even (tools/ranks_graphs.py). For triangles a smaller graph is drawn, and goes on as
-it has grown from a quarter of its size. docs/SEVERAL_GPUS.md has the results. Needs numpy.
+Graphs that are too large to be drawn go by shares: the heaviest 2^18 vertices are looked at one
+by one, the rest is even (tools/ranks_graphs.py). For triangles a smaller graph is drawn, and goes on
+as it has grown from a quarter of its size. docs/SEVERAL_GPUS.md has the results. Needs numpy.
 """
 import argparse
 import json

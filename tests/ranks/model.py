@@ -44,6 +44,14 @@ def heavy_alone():
     assert abs(whole - few).max() < 0.01, (whole, few)
 
 
+def keys(p):
+    """All rows go somewhere, or stay."""
+    for split in (0, 1):
+        share, stays, heavy = work.key_shares(p, 64, 1, split)
+        assert near(share.sum() + stays, 1, 1e-9), (share.sum(), stays)
+        assert (heavy > 0) == bool(split) and share.min() > 0, (heavy, share)
+
+
 def exchanges(p):
     """16 ranks on 2 nodes: each sends 1 MB to each, and rank 3 sends 100 MB to rank 12."""
     clock = work.Clock(p, 16)
@@ -59,6 +67,10 @@ def exchanges(p):
     clock.exchange(numpy.full((4, 4), 10 ** 6), True)
     assert near(clock.parts["nvlink"], 3e6 / m["nvlink"], 1e-9), clock.parts
     assert near(clock.parts["pcie"], 6e6 / m["pcie"], 1e-9), clock.parts
+    clock, cells = work.Clock(p, 4), numpy.zeros((4, 4))
+    cells[1:, 0] = 10 ** 6
+    clock.exchange(cells, False, to_one=True)
+    assert near(clock.parts["nvlink"], 3e6 / m["nvlink"], 1e-9), clock.parts
     alone = work.Clock(p, 1)
     alone.exchange(numpy.full((1, 1), 10 ** 6), True)
     alone.lines(3)
@@ -107,6 +119,7 @@ def main():
     p = model.load(TOOLS / "ranks_model.json")
     shares()
     heavy_alone()
+    keys(p)
     exchanges(p)
     rates()
     whole_run(p)
