@@ -151,6 +151,26 @@ static int take_data(wh_comm_buffer *b, uint64_t bytes) {
     return p != NULL;
 }
 
+wh_status wh_comm_buffer_reserve(wh_comm_buffer *b, uint64_t bytes) {
+    void *p = NULL;
+    wh_status s = WH_OK;
+    if (b->data != NULL && bytes <= b->room) {
+        return WH_OK;
+    }
+    if (b->device != NULL) {
+        s = wh_device_alloc(b->device, &p, bytes + 64);
+    } else {
+        p = malloc(bytes + 64);
+        s = p != NULL ? WH_OK : WH_OUT_OF_MEMORY;
+    }
+    if (s == WH_OK) {
+        free_data(b);
+        b->data = p;
+        b->room = bytes + 64;
+    }
+    return s;
+}
+
 void wh_comm_buffer_free(wh_comm_buffer *b) {
     free_data(b);
     free(b->bytes);

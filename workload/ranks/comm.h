@@ -50,13 +50,15 @@ typedef struct wh_comm_failure {
 
 /* Zero means the default everywhere. */
 typedef struct wh_comm_options {
-    double seconds;   /* how long a call waits for other ranks; 0: 60. The longest time that a rank
-                         may be behind the others, and still be waited for */
-    uint64_t piece;   /* bytes of one message at most, up to 2^30, the default */
-    uint64_t most;    /* bytes that one call may bring to this rank; 0: what the host has */
-    uint64_t asks;    /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
-                         of its own 20,000, say, make calls shorter */
-    void *mpi_comm;   /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
+    double seconds; /* how long a call waits for other ranks; 0: 60. The longest time that a rank
+                       may be behind the others, and still be waited for */
+    uint64_t piece; /* bytes of one message at most, up to 2^30, the default */
+    uint64_t most;  /* bytes that one call may bring to this rank; 0: what the host has */
+    uint64_t asks;  /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
+                       of its own 20,000, say, make calls shorter */
+    void *mpi_comm; /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
+    wh_device
+        *device; /* NCCL: whose GPU it uses; NULL: the one that is current in the CUDA runtime */
     uint32_t version; /* what this rank says of itself; 0: WH_VERSION. For tests */
 } wh_comm_options;
 
@@ -68,10 +70,10 @@ typedef struct wh_comm_options {
 wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
                            wh_comm_failure *failure);
 
-/* The same, but data goes by NCCL, over the GPU that is current in the CUDA runtime: each rank has
- * one of its own. Memory of that GPU goes as it is; host memory is copied to device memory of the
- * communicator, and from it, which is as large as the largest such call. Two messages that MPI
- * carries come before each call. UNSUPPORTED: the build found no CUDA, or no NCCL. */
+/* The same, but data goes by NCCL, over the GPU of options.device: each rank has one of its own.
+ * Memory of that GPU goes as it is; host memory is copied to device memory of the communicator, and
+ * from it, which is as large as the largest such call. Two messages that MPI carries come before
+ * each call. UNSUPPORTED: the build found no CUDA, or no NCCL. */
 wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
                             wh_comm_failure *failure);
 
@@ -127,6 +129,11 @@ typedef struct wh_comm_buffer {
     wh_device *device;        /* NULL: host memory */
 } wh_comm_buffer;
 void wh_comm_buffer_free(wh_comm_buffer *buffer);
+
+/* Room for `bytes`, at once: a call that brings no more needs no memory, and cannot fail for want
+ * of it. What is there is lost. Of this rank alone. On failure the buffer is as it was. Errors:
+ * OUT_OF_MEMORY, DEVICE_ERROR. */
+wh_status wh_comm_buffer_reserve(wh_comm_buffer *buffer, uint64_t bytes);
 
 /* Rank r gets bytes[r] bytes of what lies at data, one rank's behind the other's. */
 wh_status wh_comm_all_to_all(wh_comm *comm, const void *data, const uint64_t *bytes,

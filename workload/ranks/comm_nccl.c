@@ -11,6 +11,13 @@
 #include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* What ranks tell each other before NCCL begins. */
+typedef struct introduction {
+    ncclUniqueId id; /* of rank 0 */
+    char machine[64], gpu[32];
+} introduction;
 
 /* What the engine has beside the communicator. */
 typedef struct nccl_state {
@@ -156,12 +163,9 @@ static wh_status exchange_on_device(wh_comm *c, const whi_comm_exchange *x) {
     return s == WH_OK ? wait_for(c, 1) : s;
 }
 
-static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
+static wh_status exchange_on_host(wh_comm *c, const whi_comm_exchange *x) {
     nccl_state *n = c->engine_state;
     uint64_t out = 0, in = 0;
-    if (x->on_device) {
-        return exchange_on_device(c, x);
-    }
     for (int r = 0; r < c->size; r++) {
         out += r != c->rank ? x->from_bytes[r] : 0;
         in += r != c->rank ? x->to_bytes[r] : 0;
@@ -175,7 +179,34 @@ static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
     return s == WH_OK ? wait_for(c, 1) : s;
 }
 
-static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
+/* The GPU of NCCL is the current one between the two. */
+static wh_status begin_on_gpu(wh_comm *c, int *current) {
+    const nccl_state *n = c->engine_state;
+    TRY_CUDA(c, cudaGetDevice(current));
+    TRY_CUDA(c, cudaSetDevice(n->gpu));
+    return WH_OK;
+}
+
+static wh_status end_on_gpu(wh_comm *c, int current, wh_status s) {
+    if (s == WH_OK) {
+        TRY_CUDA(c, cudaSetDevice(current));
+    } else {
+        (void)cudaSetDevice(current);
+    }
+    return s;
+}
+
+static wh_status exchange(wh_comm *c, const whi_comm_exchange *x) {
+    int current = 0;
+    wh_status s = begin_on_gpu(c, &current);
+    if (s != WH_OK) {
+        return s;
+    }
+    s = x->on_device ? exchange_on_device(c, x) : exchange_on_host(c, x);
+    return end_on_gpu(c, current, s);
+}
+
+static wh_status reduce_on_gpu(wh_comm *c, const whi_comm_numbers *numbers) {
     nccl_state *n = c->engine_state;
     const ncclDataType_t type = numbers->type == WH_COMM_U64 ? ncclUint64 : ncclFloat64;
     const ncclRedOp_t ops[] = {ncclSum, ncclMax, ncclMin};
@@ -193,6 +224,12 @@ static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
     }
     TRY_CUDA(c, cudaMemcpyAsync(numbers->data, n->out, bytes, cudaMemcpyDeviceToHost, n->stream));
     return wait_for(c, 1);
+}
+
+static wh_status reduce(wh_comm *c, const whi_comm_numbers *numbers) {
+    int current = 0;
+    const wh_status s = begin_on_gpu(c, &current);
+    return s != WH_OK ? s : end_on_gpu(c, current, reduce_on_gpu(c, numbers));
 }
 
 static void close_nccl(wh_comm *c) {
@@ -217,27 +254,57 @@ static int takes(const wh_comm *c, const wh_device *device) {
 
 static const whi_comm_engine engine = {exchange, reduce, close_nccl, takes};
 
-static wh_status begin(wh_comm *c) {
+/* The GPU: the one of the options, or the current one. */
+static int find_gpu(const wh_device *device, int *gpu) {
+    *gpu = device != NULL ? wh_device_get_info(device)->ordinal : 0;
+    return device != NULL ? *gpu >= 0 : cudaGetDevice(gpu) == cudaSuccess;
+}
+
+/* NCCL wants a GPU for each rank; all ranks find the same. */
+static wh_status check_gpus(wh_comm *c, const introduction *all) {
+    for (int b = 1; b < c->size; b++) {
+        for (int a = 0; a < b; a++) {
+            if (memcmp(all[a].machine, all[b].machine, sizeof all[a].machine) == 0 &&
+                memcmp(all[a].gpu, all[b].gpu, sizeof all[a].gpu) == 0) {
+                return whi_comm_fail(c, b, WH_COMM_UNEQUAL, WH_BAD_ARGUMENT,
+                                     "rank %d and rank %d are both on GPU %.31s of %.63s: NCCL "
+                                     "wants one for each rank",
+                                     a, b, all[b].gpu, all[b].machine);
+            }
+        }
+    }
+    return WH_OK;
+}
+
+static wh_status begin(wh_comm *c, const wh_device *device) {
     nccl_state *n = c->engine_state;
-    ncclUniqueId id;
-    wh_comm_buffer ids = {0};
+    int current = 0;
+    introduction own;
+    wh_comm_buffer all = {0};
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    memset(&id, 0, sizeof id);
-    if (c->rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
+    memset(&own, 0, sizeof own);
+    (void)gethostname(own.machine, sizeof own.machine - 1);
+    if (c->rank == 0 && ncclGetUniqueId(&own.id) != ncclSuccess) {
         wh_comm_report(c, WH_DEVICE_ERROR, "ncclGetUniqueId failed");
     }
-    if (cudaGetDevice(&n->gpu) != cudaSuccess || cudaStreamCreate(&n->stream) != cudaSuccess) {
+    if (!find_gpu(device, &n->gpu)) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "NCCL wants a GPU, not the simulated device");
+    } else if (cudaGetDevice(&current) != cudaSuccess || cudaSetDevice(n->gpu) != cudaSuccess ||
+               cudaStreamCreate(&n->stream) != cudaSuccess ||
+               cudaDeviceGetPCIBusId(own.gpu, sizeof own.gpu, n->gpu) != cudaSuccess) {
         wh_comm_report(c, WH_NO_DEVICE, cudaGetErrorString(cudaGetLastError()));
     }
-    wh_status s = wh_comm_all_gather(c, &id, c->rank == 0 ? sizeof id : 0, &ids); /* by MPI */
+    wh_status s = wh_comm_all_gather(c, &own, sizeof own, &all); /* by MPI */
+    s = s == WH_OK ? check_gpus(c, (const introduction *)(const void *)all.data) : s;
     if (s == WH_OK) {
-        memcpy(&id, ids.data, sizeof id);
+        memcpy(&own.id, all.data, sizeof own.id);
         c->engine = &engine;
-        TRY_NCCL(c, ncclCommInitRankConfig(&n->comm, c->size, id, c->rank, &config));
+        TRY_NCCL(c, ncclCommInitRankConfig(&n->comm, c->size, own.id, c->rank, &config));
         s = wait_for(c, 0);
+        s = end_on_gpu(c, current, s);
     }
-    wh_comm_buffer_free(&ids);
+    wh_comm_buffer_free(&all);
     return s;
 }
 
@@ -253,7 +320,9 @@ wh_status wh_comm_open_nccl(wh_comm **comm, const wh_comm_options *options,
         wh_comm_report(c, WH_OUT_OF_MEMORY, "no host memory for NCCL");
     }
     s = wh_comm_agree(c);
-    s = s == WH_OK ? begin(c) : s;
+    if (s == WH_OK) {
+        s = begin(c, options != NULL ? options->device : NULL);
+    }
     if (s != WH_OK) {
         if (failure != NULL) {
             *failure = c->failure;

@@ -6,6 +6,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void whi_shard_lap(wh_shard *s, double *part) {
+    const double end = now();
+    *part += end - s->lap;
+    s->lap = end;
+}
+
+void wh_shard_get_times(wh_shard *s, wh_shard_times *times) {
+    *times = s->times;
+    memset(&s->times, 0, sizeof s->times);
+}
 
 static int is_dead(const wh_shard *s) {
     const wh_comm_reason reason = wh_comm_last_failure(s->comm)->reason;
@@ -21,6 +39,7 @@ wh_status whi_shard_begin(wh_shard *s, const char *what) {
         check = check * 31 + (unsigned char)*c;
     }
     wh_comm_expect(s->comm, check, what);
+    s->lap = now();
     return WH_OK;
 }
 
@@ -147,9 +166,13 @@ void whi_shard_rows_free(whi_shard_rows *rows) {
 /* What all ranks must have in common. */
 static uint64_t options_hash(const wh_shard_options *o) {
     const uint64_t parts[] = {
-        o->vertices,         o->most_vertices,
-        (uint64_t)o->split,  (uint64_t)(o->undirected != 0),
-        wh_lattice_layout(), (uint64_t)wh_version(),
+        o->vertices,
+        o->most_vertices,
+        (uint64_t)o->split,
+        (uint64_t)(o->undirected != 0),
+        wh_lattice_layout(),
+        (uint64_t)wh_version(),
+        o->batch,
     };
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -198,13 +221,57 @@ static void make_maps(wh_shard *s, const wh_shard_options *o) {
         s->owner[v] = (uint16_t)owner;
         s->is[v] = v < o->vertices;
     }
+    s->map_end = s->n;
     s->next = s->live = (uint32_t)o->vertices;
+}
+
+/* What has an entry for each rank. */
+static int take_of_ranks(wh_shard *s) {
+    const uint64_t n = (uint64_t)s->size;
+    s->out_bytes = whi_shard_take(s, n, sizeof *s->out_bytes);
+    s->at = whi_shard_take(s, n, sizeof *s->at);
+    s->order_first = whi_shard_take(s, n + 1, sizeof *s->order_first);
+    s->counts = whi_shard_take(s, 2 * n, sizeof *s->counts);
+    s->sent = whi_shard_take(s, n, sizeof *s->sent);
+    s->came_arcs = whi_shard_take(s, n, sizeof *s->came_arcs);
+    s->may = whi_shard_take(s, n, sizeof *s->may);
+    s->want = whi_shard_take(s, n, sizeof *s->want);
+    return s->out_bytes && s->at && s->order_first && s->counts && s->sent && s->came_arcs &&
+           s->may && s->want;
+}
+
+/* Device memory of the path of batches; for those of o->batch, whose sources are any. */
+static wh_status make_path(wh_shard *s, const wh_shard_options *o) {
+    const uint64_t ranks = (uint64_t)s->size, n = o->batch, each = n / ranks + n / ranks / 8 + 32;
+    s->kernels = whi_shard_kernels_find(wh_device_get_info(s->device)->target);
+    s->came.device = s->answers.device = s->device;
+    if (!whi_shard_room(s, &s->map, 2 * (uint64_t)s->n) ||
+        !whi_shard_room(s, &s->bins, 16 * ranks + 4 * sizeof(uint64_t))) {
+        return WH_OUT_OF_MEMORY;
+    }
+    wh_status status = whi_shard_bring_map(s);
+    if (n == 0 || status != WH_OK) {
+        return status;
+    }
+    for (int p = 0; p < s->size; p++) {
+        s->may[p] = each;
+    }
+    s->graph_room = n;
+    if (!whi_shard_room(s, &s->seen, 4 * n) || !whi_shard_room(s, &s->sends, 8 * (n + ranks)) ||
+        !whi_shard_room(s, &s->arcs, 2 * whi_shard_padded(4 * n) + whi_shard_padded(n))) {
+        return WH_OUT_OF_MEMORY;
+    }
+    if (s->size != 1) {
+        status = wh_comm_buffer_reserve(&s->came, 8 * ranks * (each + 1));
+        status = status == WH_OK ? wh_comm_buffer_reserve(&s->answers, n) : status;
+    }
+    return status;
 }
 
 static wh_status make(wh_shard *s, const wh_shard_options *o) {
     const uint64_t n = most_of(o);
     if (o->heap == NULL || n == 0 || n > WH_GRAPH_MOST_VERTICES || o->vertices > n ||
-        o->split > WH_SHARD_RANGE || s->size > 0xffff) {
+        o->split > WH_SHARD_RANGE || s->size > (int)WHI_SHARD_MOST_RANKS) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "wh_shard_options: a heap, and vertices, please");
         return WH_BAD_ARGUMENT;
     }
@@ -215,13 +282,12 @@ static wh_status make(wh_shard *s, const wh_shard_options *o) {
     s->owner = whi_shard_take(s, n, sizeof *s->owner);
     s->is = whi_shard_take(s, n, 1);
     s->free_ids = whi_shard_take(s, n, sizeof *s->free_ids);
-    s->out_bytes = whi_shard_take(s, (uint64_t)s->size, sizeof *s->out_bytes);
-    s->at = whi_shard_take(s, (uint64_t)s->size, sizeof *s->at);
-    if (!s->owner || !s->is || !s->free_ids || !s->out_bytes || !s->at) {
+    if (!s->owner || !s->is || !s->free_ids || !take_of_ranks(s)) {
         return WH_OUT_OF_MEMORY;
     }
     make_maps(s, o);
-    const wh_status status = make_graph(s, o);
+    wh_status status = make_graph(s, o);
+    status = status == WH_OK ? make_path(s, o) : status;
     whi_shard_report(s, status, "the graph of this rank");
     return status;
 }
@@ -258,10 +324,30 @@ wh_status wh_shard_close(wh_shard *s) {
     free(s->is);
     free(s->free_ids);
     free(s->at);
+    free(s->order_first);
+    free(s->counts);
+    free(s->sent);
+    free(s->came_arcs);
+    free(s->may);
+    if (s->device != NULL) {
+        whi_shard_drop(s, &s->map);
+        whi_shard_drop(s, &s->order);
+        whi_shard_drop(s, &s->input);
+        whi_shard_drop(s, &s->seen);
+        whi_shard_drop(s, &s->bins);
+        whi_shard_drop(s, &s->table);
+    }
     if (!is_dead(s)) { /* else they may be in use */
         free(s->out);
         wh_comm_buffer_free(&s->got);
+        wh_comm_buffer_free(&s->came);
+        wh_comm_buffer_free(&s->answers);
         free(s->out_bytes);
+        free(s->want);
+        if (s->device != NULL) {
+            whi_shard_drop(s, &s->sends);
+            whi_shard_drop(s, &s->arcs);
+        }
     }
     free(s);
     return status;

@@ -12,11 +12,11 @@
  *     wh_shard_insert(shard, &batch, &result);     // all ranks, each its own batch
  *
  * Answers are those of one graph to which all ranks' batches came as one. All calls but
- * wh_shard_close, wh_shard_local, wh_shard_owner and wh_shard_is_vertex are made by all ranks in
- * the same order. Arrays are host memory, but for batches. A status that is not WH_OK is the same
- * on all ranks, but for NO_VERTEX, which is of this rank's arcs alone; wh_comm_last_failure says
- * which rank it is about, and why. What comm.h says of dead communicators holds for the graph: only
- * wh_shard_close is left then.
+ * wh_shard_close, wh_shard_local, wh_shard_owner, wh_shard_is_vertex and wh_shard_get_times are
+ * made by all ranks in the same order. Arrays are host memory, but for batches. A status that is
+ * not WH_OK is the same on all ranks, but for NO_VERTEX, which is of this rank's arcs alone;
+ * wh_comm_last_failure says which rank it is about, and why. What comm.h says of dead communicators
+ * holds for the graph: only wh_shard_close is left then.
  *
  * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 40
  * bytes for each id of the whole graph, and 7 bytes an id on the host.
@@ -140,5 +140,27 @@ wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *op
  * after it by degree, 4 bytes an entry and 4, to each rank that owns one of them: at most
  * options.piece at a time, or one list. The lists are looked up in each other on the host. */
 wh_status wh_shard_triangles(wh_shard *shard, uint64_t *total);
+
+/* --- where the time goes ------------------------------------------------------------------------
+ */
+
+/* Seconds of this rank in the parts of its calls. A part ends where the host waits anyway; what is
+ * started and not waited for counts where it is: so exchange has the end of packing. */
+typedef struct wh_shard_times {
+    uint64_t batches;    /* that wh_shard_insert, erase, update and has have had */
+    uint64_t iterations; /* of PageRank */
+    double bring;        /* batches: from the host to the device, and done back */
+    double route;        /* who owns the sources; packing */
+    double exchange;     /* arcs to their owners */
+    double apply;        /* this rank's part: insert, erase, look */
+    double agree;        /* until all ranks have agreed */
+    double answer;       /* what became of arcs, back to who brought them; counting it */
+    double walk;         /* PageRank: along the arcs, and packing */
+    double pass;         /* PageRank: what arcs bring, to the owners of their ends */
+    double settle;       /* PageRank: new ranks, and their sums over all ranks */
+} wh_shard_times;
+
+/* Of this rank alone: the times since the graph was opened, or since the last call of this. */
+void wh_shard_get_times(wh_shard *shard, wh_shard_times *times);
 
 #endif

@@ -1,48 +1,375 @@
-/* shard_kernels.c: PageRank's walk along the arcs of a rank's part. Compiled once for each target.
+/* shard_kernels.c: arcs to the owners of their sources, what a mixed batch does there, and what
+ * became of arcs on the way back. Compiled once for each target.
  *
- * A lane takes a vertex with few arcs, a warp one with more. Sums are sums of integers by relaxed
- * atomics: their order does not matter, and the host reads them when the kernel has ended. */
+ * Routing counts, then scatters. A block counts its arcs for each bin in shared memory, one atomic
+ * of a warp for those of its lanes that have the same bin, and takes places for all of them by one
+ * atomic a bin. Which of a bin's places an arc gets is any; no two get the same.
+ *
+ * seen[i]     written by count, then read and written by scatter, both by the lane that has arc i
+ * counts[b]   fetch_add by count; read by lay, and the host
+ * cursors[b]  stored by lay; fetch_add by scatter. What a block gets is its own
+ * out         heads by lay, arcs by scatter: each word by the one lane that got its place
+ * keys[k]     all set; once to a key, by cas. Who has changed it, writes holders[k]
+ * holders[k]  fetch_or by settle: the one that finds it without TAKEN has the arc, and writes
+ *             done[] of the holder; done[] of others is written by the lane that has the arc
+ *
+ * All accesses are relaxed: what one kernel writes, the next one of the stream reads. Progress: a
+ * cas that fails has seen another key, and goes on to the next entry; no lane waits for another one
+ * but at a block's barriers. */
 #define WH_KERNEL_THREADS 256
 
 #include "workload/ranks/shard_kernels.h"
 
+#include "graph/rounds.h"
 #include "warpheap/detail/alloc/tables.h"
+#include "warpheap/graph.h"
 
-#define LANE_DEGREE 16u
-#define MOST_BLOCKS 65536u
+#define EACH 4u /* arcs of a lane that are asked for before the first one is used */
+#define BLOCKS_OF_SM 8u
+#define NO_KEY UINT64_MAX
+#define TAKEN 0x80000000u
 
-WH_KERNEL(push, whi_shard_walk, a) {
-    const uint64_t n = a.graph.n_vertices, step = wh_grid_threads();
-    const uint32_t lane = wh_lane_id();
-    for (uint64_t first = wh_thread_id() - lane; first < n; first += step) {
-        const uint64_t v = first + lane;
-        const uint32_t degree = v < n ? wh_graph_degree(a.graph, (uint32_t)v) : 0;
-        const uint64_t share = degree != 0 ? a.rank[v] / degree : 0;
-        wh_mask more = wh_ballot(WH_FULL_WARP, degree > LANE_DEGREE);
-        WH_NO_UNROLL
-        for (; more != 0; more &= more - 1) {
-            const uint32_t leader = wh_mask_leader(more);
-            const uint32_t its_degree = wh_shfl_u32(WH_FULL_WARP, degree, leader);
-            const uint64_t its_share = wh_shfl_u64(WH_FULL_WARP, share, leader);
-            const uint32_t *to = wh_graph_neighbours(a.graph, (uint32_t)(first + leader));
-            for (uint32_t i = lane; i < its_degree; i += WH_WARP_SIZE) {
-                wh_add_u64_relaxed(&a.in[to[i]], its_share);
+/* --- who gets what ------------------------------------------------------------------------------
+ */
+
+WH_FN uint32_t owner_of(const whi_shard_routing *a, uint32_t v) {
+    return v < a->ids ? a->map[v] : WHI_SHARD_NOBODY;
+}
+
+/* Owners of the sources of both ways, the second one in the upper half. */
+WH_FN uint32_t owners_of(const whi_shard_routing *a, uint32_t v, uint32_t w) {
+    const uint32_t x = owner_of(a, v), y = owner_of(a, w);
+    uint32_t both = WHI_SHARD_NOWHERE;
+    if (x != WHI_SHARD_NOBODY && y != WHI_SHARD_NOBODY) {
+        const uint32_t first = a->both_ways && w < v ? y : x;
+        const uint32_t second = a->both_ways && w < v ? x : y;
+        both = first | (a->both_ways && v != w ? second : WHI_SHARD_NOBODY) << 16;
+    }
+    return both;
+}
+
+/* The bin of an owner's arc; for nobody, one that there is not. */
+WH_FN uint32_t bin_of(const whi_shard_routing *a, uint32_t owner, uint32_t comes) {
+    return 2 * (owner != WHI_SHARD_NOBODY ? owner : a->size) + comes;
+}
+
+/* Lanes of a full warp that have the same bin. */
+WH_FN wh_mask same_bin(uint32_t bin, uint32_t bits) {
+    wh_mask same = WH_FULL_WARP;
+    for (uint32_t bit = 0; bit < bits; bit++) {
+        const uint32_t is_set = bin >> bit & 1;
+        const wh_mask set = wh_ballot(WH_FULL_WARP, is_set != 0);
+        same &= is_set ? set : ~set;
+    }
+    return same;
+}
+
+/* A place among a block's arcs of a bin, for each lane of a full warp that has one. */
+WH_FN uint32_t take(uint32_t *counts, const whi_shard_routing *a, uint32_t bin) {
+    const wh_mask same = same_bin(bin, a->bits);
+    const uint32_t leader = wh_mask_leader(same);
+    uint32_t first = 0;
+    if (bin < 2 * a->size && wh_lane_id() == leader) {
+        first = wh_shared_fetch_add_u32(&counts[bin], wh_popc32(same));
+    }
+    return wh_shfl_u32(WH_FULL_WARP, first, leader) + wh_mask_rank(same);
+}
+
+/* Bins of a block's shared memory become zero. All threads; a barrier follows. */
+WH_FN void clear_bins(uint32_t *counts, uint32_t bins) {
+    for (uint32_t b = wh_thread_in_block(); b < bins; b += wh_block_threads()) {
+        counts[b] = 0;
+    }
+    wh_syncthreads();
+}
+
+WH_KERNEL(count, whi_shard_routing, a) {
+    uint32_t *counts = (uint32_t *)wh_shared();
+    const uint32_t bins = 2 * a.size;
+    const uint64_t step = wh_grid_threads();
+    clear_bins(counts, bins);
+    for (uint64_t i = wh_thread_id(); i - wh_lane_id() < a.n; i += EACH * step) {
+        uint32_t from[EACH], to[EACH], comes[EACH], seen[EACH];
+        for (uint32_t k = 0; k < EACH; k++) {
+            const uint64_t at = i + k * step;
+            from[k] = at < a.n ? a.from[at] : WHI_SHARD_NOWHERE;
+            to[k] = at < a.n ? a.to[at] : WHI_SHARD_NOWHERE;
+            comes[k] = a.erases != NULL && at < a.n && a.erases[at] == 0;
+        }
+        for (uint32_t k = 0; k < EACH; k++) {
+            seen[k] = owners_of(&a, from[k], to[k]);
+        }
+        for (uint32_t k = 0; k < EACH; k++) {
+            const uint64_t at = i + k * step;
+            if (at < a.n) {
+                a.seen[at] = seen[k];
+            }
+            (void)take(counts, &a, bin_of(&a, seen[k] & 0xffff, comes[k]));
+            if (a.both_ways) {
+                (void)take(counts, &a, bin_of(&a, seen[k] >> 16, comes[k]));
             }
         }
-        if (degree != 0 && degree <= LANE_DEGREE) {
-            const uint32_t *to = wh_graph_neighbours(a.graph, (uint32_t)v);
-            for (uint32_t i = 0; i < degree; i++) {
-                wh_add_u64_relaxed(&a.in[to[i]], share);
+    }
+    wh_syncthreads();
+    for (uint32_t b = wh_thread_in_block(); b < bins; b += wh_block_threads()) {
+        if (counts[b] != 0) {
+            wh_add_u32_relaxed(&a.counts[b], counts[b]);
+        }
+    }
+}
+
+/* A warp: where each bin begins, and how many arcs of each message go. */
+WH_KERNEL(lay, whi_shard_routing, a) {
+    uint32_t before = 0;
+    for (uint32_t first = 0; first < 2 * a.size; first += WH_WARP_SIZE) {
+        const uint32_t b = first + wh_lane_id();
+        const uint32_t n = b < 2 * a.size ? a.counts[b] : 0;
+        const uint32_t up_to = wh_scan_add_warp_u32(n);
+        const uint32_t at = before + up_to - n;
+        if (b < 2 * a.size) {
+            a.cursors[b] = at;
+            if (b % 2 == 0) {
+                a.out[(uint64_t)at + b / 2] = n;
+            }
+        }
+        before += wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
+    }
+}
+
+WH_FN void put(const whi_shard_routing *a, uint32_t owner, uint64_t place, uint64_t arc) {
+    a->out[place + owner + 1] = arc;
+}
+
+/* Arc i to its messages. at: its places among the block's, of both ways; base: of the block's. */
+WH_FN void send(const whi_shard_routing *a, uint64_t i, uint32_t comes, const uint32_t *base,
+                const uint32_t *at) {
+    const uint32_t seen = a->seen[i], v = a->from[i], w = a->to[i];
+    const uint32_t first = seen & 0xffff, second = seen >> 16;
+    uint32_t told = WHI_SHARD_NOWHERE;
+    if (first != WHI_SHARD_NOBODY) {
+        const uint32_t low = a->both_ways && w < v ? w : v, high = low == v ? w : v;
+        told = base[bin_of(a, first, comes)] + at[0];
+        put(a, first, told, (uint64_t)high << 32 | low);
+        if (second != WHI_SHARD_NOBODY) {
+            put(a, second, base[bin_of(a, second, comes)] + at[1], (uint64_t)low << 32 | high);
+        }
+    }
+    a->seen[i] = told;
+}
+
+WH_KERNEL(scatter, whi_shard_routing, a) {
+    const uint32_t bins = 2 * a.size, me = wh_thread_in_block(), threads = wh_block_threads();
+    uint32_t *counts = (uint32_t *)wh_shared(), *base = counts + bins;
+    const uint64_t tile = (uint64_t)threads * EACH;
+    for (uint64_t first = wh_block_id() * tile; first < a.n; first += wh_grid_blocks() * tile) {
+        uint32_t seen[EACH], comes[EACH], at[EACH][2];
+        clear_bins(counts, bins);
+        for (uint32_t k = 0; k < EACH; k++) {
+            const uint64_t i = first + k * threads + me;
+            seen[k] = i < a.n ? a.seen[i] : WHI_SHARD_NOWHERE;
+            comes[k] = a.erases != NULL && i < a.n && a.erases[i] == 0;
+        }
+        for (uint32_t k = 0; k < EACH; k++) {
+            at[k][0] = take(counts, &a, bin_of(&a, seen[k] & 0xffff, comes[k]));
+            at[k][1] = 0;
+            if (a.both_ways) {
+                at[k][1] = take(counts, &a, bin_of(&a, seen[k] >> 16, comes[k]));
+            }
+        }
+        wh_syncthreads();
+        for (uint32_t b = me; b < bins; b += threads) {
+            const uint32_t n = counts[b];
+            base[b] = n != 0 ? wh_fetch_add_u32_relaxed(&a.cursors[b], n) : 0;
+        }
+        wh_syncthreads(); /* and the next tile's bins are cleared when all have read these */
+        for (uint32_t k = 0; k < EACH; k++) {
+            const uint64_t i = first + k * threads + me;
+            if (i < a.n) {
+                send(&a, i, comes[k], base, at[k]);
             }
         }
     }
 }
 
-static wh_status start_push(wh_device *device, const whi_shard_walk *walk) {
-    const uint64_t blocks = (walk->graph.n_vertices + WH_KERNEL_THREADS - 1) / WH_KERNEL_THREADS;
-    const wh_launch l =
-        wh_grid(device, blocks < MOST_BLOCKS ? (uint32_t)blocks : MOST_BLOCKS, WH_KERNEL_THREADS);
-    return push(&l, walk);
+/* --- what came ---------------------------------------------------------------------------------
+ */
+
+WH_KERNEL(unpack, whi_shard_arrival, a) {
+    const uint64_t end = a.first[a.segments];
+    for (uint64_t k = a.first[0] + wh_thread_id(); k < end; k += wh_grid_threads()) {
+        uint32_t s = 0; /* the last message that begins at k or before */
+        for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
+            s += s + step < a.segments && a.first[s + step] <= k ? step : 0;
+        }
+        const uint64_t *in = a.in + (a.rank + s); /* heads before it */
+        const uint64_t arc = in[k + 1];
+        a.from[k] = wh_low_u32(arc);
+        a.to[k] = wh_high_u32(arc);
+        if (a.role != NULL) {
+            a.role[k] = k - a.first[s] < in[a.first[s]] ? WHI_SHARD_GOES : WHI_SHARD_COMES;
+        }
+    }
 }
 
-WH_TABLE_ONCE(whi_shard_kernels) = {start_push};
+WH_FN uint64_t key_of(const whi_shard_local *l, uint64_t i) {
+    return (uint64_t)l->from[i] << 32 | l->to[i];
+}
+
+WH_FN uint64_t entry_of(const whi_shard_local *l, uint64_t key) {
+    const uint64_t x = key * 0x9e3779b97f4a7c15u;
+    return (x ^ x >> 32) & l->mask;
+}
+
+/* The entry of a key, or one without. */
+WH_FN uint64_t find(const whi_shard_local *l, uint64_t key) {
+    uint64_t k = entry_of(l, key);
+    while (l->keys[k] != key && l->keys[k] != NO_KEY) {
+        k = (k + 1) & l->mask;
+    }
+    return k;
+}
+
+WH_KERNEL(enter, whi_shard_local, l) {
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        if (l.role[i] != WHI_SHARD_COMES) {
+            continue;
+        }
+        const uint64_t key = key_of(&l, i);
+        uint64_t k = entry_of(&l, key), old = wh_cas_u64_relaxed(&l.keys[k], NO_KEY, key);
+        while (old != NO_KEY && old != key) {
+            k = (k + 1) & l.mask;
+            old = wh_cas_u64_relaxed(&l.keys[k], NO_KEY, key);
+        }
+        if (old == NO_KEY) {
+            l.holders[k] = (uint32_t)i;
+        }
+    }
+}
+
+WH_KERNEL(sort_out, whi_shard_local, l) {
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        if (l.role[i] == WHI_SHARD_GOES && l.keys[find(&l, key_of(&l, i))] != NO_KEY) {
+            l.role[i] = WHI_SHARD_STAYS;
+        }
+    }
+}
+
+WH_KERNEL(select_some, whi_shard_local, l) {
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        l.some[i] = (l.role[i] & l.roles) != 0 ? l.from[i] : WHI_SHARD_NOWHERE;
+    }
+}
+
+WH_KERNEL(applied, whi_shard_local, l) {
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        if (l.done[i] != WH_GRAPH_APPLIED) {
+            l.from[i] = WHI_SHARD_NOWHERE;
+        }
+    }
+}
+
+/* An arc that goes and comes, and was there: of each kind one copy is gone, and new. */
+WH_KERNEL(settle, whi_shard_local, l) {
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        if (l.role[i] == WHI_SHARD_GOES) {
+            l.done[i] = l.gone[i];
+        } else if (l.role[i] == WHI_SHARD_STAYS) {
+            uint32_t holder = TAKEN;
+            if (l.had[i] == 1) {
+                holder = wh_fetch_or_u32_relaxed(&l.holders[find(&l, key_of(&l, i))], TAKEN);
+            }
+            l.done[i] = (holder & TAKEN) == 0 ? WH_GRAPH_APPLIED : WH_GRAPH_NO_CHANGE;
+            if ((holder & TAKEN) == 0) {
+                l.done[holder] = WH_GRAPH_APPLIED;
+            }
+        }
+    }
+}
+
+/* --- and back ----------------------------------------------------------------------------------
+ */
+
+WH_KERNEL(tell, whi_shard_told, a) {
+    uint64_t sums[4] = {0, 0, 0, 0};
+    for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
+        const uint32_t place = a.place[i];
+        uint32_t told = place != WHI_SHARD_NOWHERE ? a.answers[place] : WH_GRAPH_NO_VERTEX;
+        if (a.has) {
+            told = told == 1;
+        }
+        if (a.told != NULL) {
+            a.told[i] = (uint8_t)told;
+        }
+        for (uint32_t k = 0; k < 4; k++) {
+            sums[k] += told == k;
+        }
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        add_all(&a.sums[k], sums[k]);
+    }
+}
+
+/* --- host side ----------------------------------------------------------------------------------
+ */
+
+typedef wh_status (*routing_fn)(const wh_launch *launch, const whi_shard_routing *r);
+typedef wh_status (*local_fn)(const wh_launch *launch, const whi_shard_local *l);
+
+/* A lane for each of `lanes`, or fewer that go round. */
+static wh_launch grid_for(wh_device *device, uint64_t lanes) {
+    const wh_device_info *info = wh_device_get_info(device);
+    wh_launch l = rounds_of(device, NULL, lanes);
+    const uint32_t most = BLOCKS_OF_SM * info->n_sms;
+    l.blocks = l.blocks < most ? l.blocks : most;
+    return l;
+}
+
+static wh_status route(routing_fn kernel, wh_device *device, const whi_shard_routing *r,
+                       uint32_t tables) {
+    wh_launch l = grid_for(device, (r->n + EACH - 1) / EACH);
+    l.shared_bytes = tables * 2 * r->size * (uint32_t)sizeof(uint32_t);
+    return kernel(&l, r);
+}
+
+static wh_status start_count(wh_device *device, const whi_shard_routing *r) {
+    return route(count, device, r, 1);
+}
+
+static wh_status start_lay(wh_device *device, const whi_shard_routing *r) {
+    const wh_launch l = wh_grid(device, 1, WH_WARP_SIZE);
+    return lay(&l, r);
+}
+
+static wh_status start_scatter(wh_device *device, const whi_shard_routing *r) {
+    return route(scatter, device, r, 2);
+}
+
+static wh_status start_unpack(wh_device *device, const whi_shard_arrival *a) {
+    const wh_launch l = grid_for(device, a->first[a->segments] - a->first[0]);
+    return unpack(&l, a);
+}
+
+static wh_status local(local_fn kernel, wh_device *device, const whi_shard_local *a) {
+    const wh_launch l = grid_for(device, a->n);
+    return kernel(&l, a);
+}
+
+#define START_LOCAL(kernel)                                                        \
+    static wh_status start_##kernel(wh_device *device, const whi_shard_local *a) { \
+        return local(kernel, device, a);                                           \
+    }
+START_LOCAL(enter)
+START_LOCAL(sort_out)
+START_LOCAL(select_some)
+START_LOCAL(applied)
+START_LOCAL(settle)
+
+static wh_status start_tell(wh_device *device, const whi_shard_told *t) {
+    const wh_launch l = grid_for(device, t->n);
+    return tell(&l, t);
+}
+
+WH_TABLE_ONCE(whi_shard_kernels) = {
+    start_count,    start_lay,         start_scatter, start_unpack, start_enter,
+    start_sort_out, start_select_some, start_applied, start_settle, start_tell,
+};

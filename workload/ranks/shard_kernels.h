@@ -1,24 +1,88 @@
-/* shard_kernels.h: the device side of a graph on several ranks: one table for each target. */
+/* shard_kernels.h: the device side of batches of a graph on several ranks: one table for each
+ * target. All pointers are device memory; no call waits. */
 #ifndef WHI_WORKLOAD_RANKS_SHARD_KERNELS_H
 #define WHI_WORKLOAD_RANKS_SHARD_KERNELS_H
 
-#include "warpheap/graph_device.h"
+#include "warpheap/device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Device memory, an entry for each id. */
-typedef struct whi_shard_walk {
-    wh_graph_ref graph;
-    const uint64_t *rank;
-    uint64_t *in; /* zero at first */
-} whi_shard_walk;
+#define WHI_SHARD_NOBODY 0xffffu     /* the owner of what is no vertex */
+#define WHI_SHARD_NOWHERE UINT32_MAX /* no vertex; no place */
+#define WHI_SHARD_MOST_RANKS 2048u   /* whose counters a block's shared memory has room for */
+
+/* A batch on its way. Arcs go to bins, two for each rank: first those that go (erases[i] != 0; or
+ * all, if erases is NULL), then those that come. The message to rank p: a word, how many arcs of it
+ * go; then the arcs, a word each, the source in its lower half. Messages lie one behind the other:
+ * so the arc at place k of all of them is word k + p + 1. */
+typedef struct whi_shard_routing {
+    const uint32_t *from, *to;
+    const uint8_t *erases;
+    uint64_t n;
+    const uint16_t *map; /* of each id: its owner, or NOBODY */
+    uint32_t ids, size;  /* how many ids, and ranks */
+    uint32_t bits;       /* of the number of a bin, and of one more */
+    int both_ways;       /* each arc goes to the owners of both ends; the smaller one tells */
+    uint32_t *seen;    /* of each arc: owners of both ways; then the place of the one that tells */
+    uint32_t *counts;  /* of each bin; zero before count */
+    uint32_t *cursors; /* of each bin: its next place */
+    uint64_t *out;     /* messages */
+} whi_shard_routing;
+
+/* Messages that came, one behind the other. */
+#define WHI_SHARD_SEGMENTS 32u
+typedef struct whi_shard_arrival {
+    const uint64_t *in;
+    uint64_t first[WHI_SHARD_SEGMENTS + 1]; /* the place of each message's first arc; the end */
+    uint32_t segments, rank;                /* of which rank the first one is */
+    uint32_t *from, *to;                    /* of each place */
+    uint8_t *role;                          /* WHI_SHARD_COMES or GOES; NULL: not asked for */
+} whi_shard_arrival;
+
+/* What arcs of a mixed batch do on this rank. */
+#define WHI_SHARD_COMES 1u
+#define WHI_SHARD_GOES 2u
+#define WHI_SHARD_STAYS 4u /* it goes, and comes as well */
+
+/* Arcs that came, and what became of them. */
+typedef struct whi_shard_local {
+    uint32_t *from;
+    const uint32_t *to;
+    uint8_t *role;
+    uint64_t n;
+    uint32_t *some;    /* select: from of the arcs whose role is in `roles`, NOWHERE for others */
+    uint32_t roles;    /* select */
+    uint8_t *done;     /* of the insertion; in the end, of all */
+    uint8_t *gone;     /* of the erasure */
+    uint8_t *had;      /* 1: it was there before */
+    uint64_t *keys;    /* a table of arcs that come: all bits set, where there is none */
+    uint32_t *holders; /* of each: which arc it is; TAKEN: an arc that goes has had it */
+    uint64_t mask;     /* entries of the table - 1 */
+} whi_shard_local;
+
+/* What became of the arcs of the batch. */
+typedef struct whi_shard_told {
+    const uint32_t *place; /* routing.seen */
+    const uint8_t *answers;
+    uint8_t *told; /* NULL: only counted */
+    uint64_t n;
+    uint64_t *sums; /* of each answer, how often; zero before */
+    int has;        /* answers are 1, or anything else for 0 */
+} whi_shard_told;
 
 typedef struct whi_shard_kernels {
-    /* Adds to in[w], for each arc v -> w, rank[v] by the degree of v, rounded down. Does not wait.
-     */
-    wh_status (*push)(wh_device *device, const whi_shard_walk *walk);
+    wh_status (*count)(wh_device *device, const whi_shard_routing *r);   /* bins; seen */
+    wh_status (*lay)(wh_device *device, const whi_shard_routing *r);     /* bins get places */
+    wh_status (*scatter)(wh_device *device, const whi_shard_routing *r); /* arcs to messages */
+    wh_status (*unpack)(wh_device *device, const whi_shard_arrival *a);
+    wh_status (*enter)(wh_device *device, const whi_shard_local *l); /* what comes: to the table */
+    wh_status (*sort_out)(wh_device *device, const whi_shard_local *l); /* what stays */
+    wh_status (*select)(wh_device *device, const whi_shard_local *l);
+    wh_status (*applied)(wh_device *device, const whi_shard_local *l); /* from: only of those */
+    wh_status (*settle)(wh_device *device, const whi_shard_local *l); /* done of what goes, stays */
+    wh_status (*tell)(wh_device *device, const whi_shard_told *t);
 } whi_shard_kernels;
 
 const whi_shard_kernels *whi_shard_kernels_find(wh_target target);

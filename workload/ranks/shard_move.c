@@ -103,7 +103,11 @@ static wh_status run(wh_shard *s, move *m) {
         return wh_comm_give_up(s->comm, status, "vertices that went could not be erased");
     }
     for (uint32_t v = 0; v < s->n; v++) {
-        s->owner[v] = moves(s, m, v) ? (uint16_t)m->to[v] : s->owner[v];
+        if (moves(s, m, v)) {
+            s->owner[v] = (uint16_t)m->to[v];
+            whi_shard_changed(s, v);
+            s->has_order = 0;
+        }
     }
     return WH_OK;
 }

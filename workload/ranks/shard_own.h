@@ -3,6 +3,7 @@
 #define WHI_WORKLOAD_RANKS_SHARD_OWN_H
 
 #include "workload/ranks/shard.h"
+#include "workload/ranks/shard_kernels.h"
 
 #define WHI_SHARD_REMOVE_PIECE 65536u /* vertices that go at once */
 
@@ -20,6 +21,12 @@ typedef struct whi_shard_rows {
     uint64_t arcs;
 } whi_shard_rows;
 
+/* Device memory that grows. */
+typedef struct whi_shard_memory {
+    unsigned char *p;
+    uint64_t bytes;
+} whi_shard_memory;
+
 struct wh_shard {
     wh_comm *comm;
     wh_graph *graph;
@@ -33,22 +40,58 @@ struct wh_shard {
     uint32_t *free_ids; /* that were vertices: a stack */
     uint32_t n_free, next, live;
     uint64_t calls; /* so far: all ranks' must be alike */
+    wh_shard_times times;
+    double lap; /* when the last part of a call ended */
     /* What the communicator may still read or write after a failure: */
     unsigned char *out;
     uint64_t out_room;
     uint64_t *out_bytes, *at; /* an entry for each rank */
     wh_comm_buffer got;
+    /* The path of batches, on the device (shard_route.c): */
+    const whi_shard_kernels *kernels;
+    whi_shard_memory map;                      /* of each id: its owner, or WHI_SHARD_NOBODY */
+    uint32_t map_first, map_end;               /* what of it is old */
+    whi_shard_memory order;                    /* all ids, by owners, for PageRank */
+    uint32_t *order_first;                     /* of each rank's; the end */
+    int has_order;                             /* it is up to date */
+    whi_shard_memory input, seen, sends, bins; /* of this rank's batch */
+    whi_shard_memory arcs, table;              /* of what comes */
+    wh_comm_buffer came, answers;
+    uint32_t *counts;           /* of bins */
+    uint64_t *sent, *came_arcs; /* to each rank, from each */
+    uint64_t *may, *want;       /* arcs that may go to each rank: it has room for them */
+    uint64_t graph_room;        /* arcs of a batch that the graph has room for, at least */
 };
 
 /* Begins a call: the next one of the communicator tells whether all ranks make this one. what: its
  * name, a literal. Not WH_OK: the communicator is dead. */
 wh_status whi_shard_begin(wh_shard *shard, const char *what);
 
+/* A part of a call has ended: its time, since the last one did, or the call began, goes to `part`
+ * of shard->times. */
+void whi_shard_lap(wh_shard *shard, double *part);
+
 /* Reports a failure of this rank with the library's own text; WH_OK is ignored. */
 void whi_shard_report(wh_shard *shard, wh_status s, const char *what);
 
 /* The send buffer, of `bytes` at least; NULL, and a report, if there is no memory. */
 unsigned char *whi_shard_out(wh_shard *shard, uint64_t bytes);
+
+/* Room for `bytes` in memory, whose contents may be lost. 0, and a report: there is none. */
+int whi_shard_room(wh_shard *shard, whi_shard_memory *memory, uint64_t bytes);
+void whi_shard_drop(wh_shard *shard, whi_shard_memory *memory);
+
+/* The next `bytes` of memory, aligned to 256; *at goes behind them. */
+void *whi_shard_piece(unsigned char **at, uint64_t bytes);
+static inline uint64_t whi_shard_padded(uint64_t bytes) {
+    return (bytes + 255) & ~(uint64_t)255;
+}
+
+/* The owner of v, or whether it is a vertex, has changed. */
+void whi_shard_changed(wh_shard *shard, uint32_t v);
+
+/* The map on the device is up to date. */
+wh_status whi_shard_bring_map(wh_shard *shard);
 
 /* Host memory of n entries; NULL, and a report, if there is none. */
 void *whi_shard_take(wh_shard *shard, uint64_t n, size_t bytes);
@@ -63,7 +106,7 @@ wh_status whi_shard_apply(wh_shard *shard, whi_shard_arcs *arcs, int erases);
 /* Whether each arc is there, in done; takes the device memory that a batch of as many will need. */
 wh_status whi_shard_look(wh_shard *shard, whi_shard_arcs *arcs);
 
-/* Erases again what of these was inserted, as done says. */
+/* Erases again what of these was inserted, as done says. The last three: of arcs on the host. */
 wh_status whi_shard_take_back(wh_shard *shard, whi_shard_arcs *arcs);
 
 /* This rank's rows; all zero, and a report, on failure. */

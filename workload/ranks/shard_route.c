@@ -1,183 +1,258 @@
-/* shard_route.c: arcs to the owners of their sources, and back.
+/* shard_route.c: arcs to the owners of their sources, and back, on the device.
  *
- * A message: how many arcs go and how many come, 64 bits each; then sources and ends of those that
- * go, sources and ends of those that come. Nothing where there are none. The answer: a byte for
- * each, in the same order.
+ * All ranks say before they send how much they may: rank r has room for may[r] arcs of this one,
+ * and as many words more as there are ranks. A rank that has more sends nothing, which no other
+ * message is: then all ranks tell each other what they want to send, make room, and send again. So
+ * a rank that has no memory for what comes can still say so, and nobody has sent. After a few
+ * batches all have room.
+ *
+ * The answer to a message is a byte for each arc, in its order.
  */
 #include "workload/ranks/shard_route.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct way {
-    uint32_t from, to;
-} way;
-
-static whi_shard_kind kind_of(const whi_shard_route *r, uint64_t i) {
-    if (r->erases == NULL) {
-        return r->kind;
+/* The batch on the device. */
+static wh_status bring(wh_shard *s, whi_shard_route *r) {
+    const wh_graph_batch *b = r->batch;
+    whi_shard_routing *on = &r->on;
+    const uint64_t n = b->n;
+    const int mixed = r->kind == WHI_SHARD_MIXED && n != 0;
+    on->from = b->from;
+    on->to = b->to;
+    on->erases = mixed ? b->erases : NULL;
+    r->told = b->done;
+    if (b->on_device) { /* the default stream waits for others by itself, but for some */
+        return b->stream != NULL ? wh_stream_sync(s->device, b->stream) : WH_OK;
     }
-    return r->erases[i] != 0 ? WHI_SHARD_GOES : WHI_SHARD_COMES;
+    if (!whi_shard_room(s, &s->input, 2 * whi_shard_padded(4 * n) + 2 * whi_shard_padded(n))) {
+        return WH_OUT_OF_MEMORY;
+    }
+    unsigned char *at = s->input.p;
+    uint32_t *from = whi_shard_piece(&at, 4 * n), *to = whi_shard_piece(&at, 4 * n);
+    uint8_t *erases = whi_shard_piece(&at, n), *told = whi_shard_piece(&at, n);
+    on->from = from;
+    on->to = to;
+    on->erases = mixed ? erases : NULL;
+    r->told = b->done != NULL ? told : NULL;
+    wh_status status = WH_OK;
+    if (n != 0) {
+        status = wh_device_copy_in(s->device, from, b->from, 4 * n);
+        status = status == WH_OK ? wh_device_copy_in(s->device, to, b->to, 4 * n) : status;
+    }
+    return status == WH_OK && mixed ? wh_device_copy_in(s->device, erases, b->erases, n) : status;
 }
 
-/* The ways that arc i takes: none if an end is no vertex. The first one tells. */
-static int ways_of(const wh_shard *s, const whi_shard_route *r, uint64_t i, way ways[2]) {
-    const uint32_t a = r->batch->from[i], b = r->batch->to[i];
-    const way straight = {a, b}, back = {b, a};
-    if (!wh_shard_is_vertex(s, a) || !wh_shard_is_vertex(s, b)) {
-        return 0;
+/* Room for messages, and for their answers. */
+static wh_status make_room(wh_shard *s, whi_shard_route *r) {
+    const uint64_t ways = s->undirected ? 2 * r->on.n : r->on.n;
+    if (!whi_shard_room(s, &s->seen, 4 * r->on.n) ||
+        !whi_shard_room(s, &s->sends, 8 * (ways + (uint64_t)s->size))) {
+        return WH_OUT_OF_MEMORY;
     }
-    ways[0] = r->both_ways && b < a ? back : straight;
-    ways[1] = r->both_ways && b < a ? straight : back;
-    return r->both_ways && a != b ? 2 : 1;
+    r->on.seen = (uint32_t *)(void *)s->seen.p;
+    r->on.out = (uint64_t *)(void *)s->sends.p;
+    return s->size == 1 ? WH_OK : wh_comm_buffer_reserve(&s->answers, ways);
 }
 
-static int lay_counts(wh_shard *s, whi_shard_route *r) {
-    const uint64_t n = (uint64_t)s->size;
-    r->counts = whi_shard_take(s, 6 * n, sizeof *r->counts);
-    for (int k = 0; k < WHI_SHARD_KINDS && r->counts != NULL; k++) {
-        r->sent[k] = r->counts + (uint64_t)k * n;
-        r->at[k] = r->counts + (uint64_t)(2 + k) * n;
-        r->came[k] = r->counts + (uint64_t)(4 + k) * n;
+/* Who gets how much; the messages, which are not waited for. */
+static wh_status pack(wh_shard *s, whi_shard_route *r) {
+    const uint64_t bins = 2 * (uint64_t)s->size;
+    whi_shard_routing *on = &r->on;
+    on->n = r->batch->n;
+    on->map = (const uint16_t *)(const void *)s->map.p;
+    on->ids = s->n;
+    on->size = (uint32_t)s->size;
+    on->both_ways = s->undirected;
+    on->counts = (uint32_t *)(void *)s->bins.p;
+    on->cursors = on->counts + bins;
+    for (on->bits = 1; bins >> on->bits != 0; on->bits++) {
     }
-    return r->counts != NULL;
+    wh_status status = bring(s, r);
+    whi_shard_lap(s, &s->times.bring);
+    status = status == WH_OK ? make_room(s, r) : status;
+    status = status == WH_OK ? whi_shard_bring_map(s) : status;
+    status = status == WH_OK ? wh_device_set(s->device, on->counts, 0, 4 * bins) : status;
+    status = status == WH_OK ? s->kernels->count(s->device, on) : status;
+    status = status == WH_OK ? s->kernels->lay(s->device, on) : status;
+    status =
+        status == WH_OK ? wh_device_copy_out(s->device, s->counts, on->counts, 4 * bins) : status;
+    for (int p = 0; p < s->size && status == WH_OK; p++) {
+        s->sent[p] = (uint64_t)s->counts[2 * p] + s->counts[2 * p + 1];
+    }
+    return status == WH_OK ? s->kernels->scatter(s->device, on) : status;
 }
 
-static void count(wh_shard *s, whi_shard_route *r) {
-    way ways[2];
-    for (uint64_t i = 0; i < r->batch->n; i++) {
-        const int n = ways_of(s, r, i, ways);
-        for (int k = 0; k < n; k++) {
-            r->sent[kind_of(r, i)][s->owner[ways[k].from]]++;
-        }
+static wh_status exchange(wh_shard *s, int sends) {
+    for (int p = 0; p < s->size; p++) {
+        s->out_bytes[p] = sends ? 8 * (1 + s->sent[p]) : 0;
     }
+    return wh_comm_all_to_all(s->comm, s->sends.p, s->out_bytes, &s->came);
 }
 
-/* Where the numbers of a kind begin in a message, as 32-bit words from its begin. */
-static uint64_t begin_of(const uint64_t counts[2], whi_shard_kind kind) {
-    return 4 + (kind == WHI_SHARD_COMES ? 2 * counts[WHI_SHARD_GOES] : 0);
+static int may_send(const wh_shard *s) {
+    int may = 1;
+    for (int p = 0; p < s->size; p++) {
+        may &= s->sent[p] <= s->may[p];
+    }
+    return may;
 }
 
-static uint64_t message_bytes(uint64_t goes, uint64_t comes) {
-    return goes + comes != 0 ? 16 + 8 * (goes + comes) : 0;
+/* Whether all ranks have sent. All find the same. */
+static int all_sent(const wh_shard *s) {
+    int all = 1;
+    for (int p = 0; p < s->size; p++) {
+        all &= s->came.bytes[p] != 0;
+    }
+    return all;
 }
 
-static void pack(wh_shard *s, whi_shard_route *r, unsigned char *out) {
-    way ways[2];
-    uint64_t begin = 0;
-    for (int rank = 0; rank < s->size; rank++) {
-        const uint64_t counts[2] = {r->sent[WHI_SHARD_GOES][rank], r->sent[WHI_SHARD_COMES][rank]};
-        s->at[rank] = begin;
-        if (s->out_bytes[rank] != 0) {
-            memcpy(out + begin, counts, sizeof counts);
-        }
-        begin += s->out_bytes[rank];
+/* All ranks say what they want to send, and make room. */
+static wh_status grow(wh_shard *s) {
+    uint64_t sum = 0, of_rank = 0;
+    for (int p = 0; p < s->size; p++) {
+        const uint64_t sent = s->sent[p];
+        s->want[p] = sent > s->may[p] ? sent + sent / 4 + 32 : s->may[p];
     }
-    for (uint64_t i = 0; i < r->batch->n; i++) {
-        const int n = ways_of(s, r, i, ways);
-        const whi_shard_kind kind = kind_of(r, i);
-        for (int k = 0; k < n; k++) {
-            const int rank = s->owner[ways[k].from];
-            const uint64_t counts[2] = {r->sent[0][rank], r->sent[1][rank]};
-            uint32_t *words = (uint32_t *)(void *)(out + s->at[rank]) + begin_of(counts, kind);
-            const uint64_t place = r->at[kind][rank]++;
-            words[place] = ways[k].from;
-            words[counts[kind] + place] = ways[k].to;
-        }
+    const uint64_t bytes = (uint64_t)s->size * sizeof *s->want;
+    const wh_status status = wh_comm_all_gather(s->comm, s->want, bytes, &s->got);
+    if (status != WH_OK) {
+        return status;
     }
+    for (int r = 0; r < s->size; r++) {
+        memcpy(&of_rank, s->got.data + s->got.offset[r] + (uint64_t)s->rank * 8, sizeof of_rank);
+        sum += of_rank;
+    }
+    wh_comm_report(s->comm, wh_comm_buffer_reserve(&s->came, 8 * (sum + (uint64_t)s->size)),
+                   "the device has no memory for what comes");
+    return WH_OK;
 }
 
-/* What came, into arrays of each kind. */
-static void unpack(wh_shard *s, whi_shard_route *r) {
-    uint64_t sum[2] = {0, 0};
-    for (int rank = 0; rank < s->size; rank++) {
-        uint64_t counts[2] = {0, 0};
-        if (s->got.bytes[rank] != 0) {
-            memcpy(counts, s->got.data + s->got.offset[rank], sizeof counts);
-        }
-        for (int k = 0; k < WHI_SHARD_KINDS; k++) {
-            r->came[k][rank] = counts[k];
-            sum[k] += counts[k];
+/* Messages to all, and from all. */
+static wh_status swap(wh_shard *s) {
+    if (s->size == 1) {
+        s->came_arcs[0] = s->sent[0];
+        return wh_comm_agree(s->comm);
+    }
+    wh_status status = exchange(s, may_send(s));
+    if (status == WH_OK && !all_sent(s)) {
+        status = grow(s);
+        status = status == WH_OK ? exchange(s, 1) : status;
+        if (status == WH_OK) {
+            memcpy(s->may, s->want, (size_t)s->size * sizeof *s->may);
         }
     }
-    if (!whi_shard_arcs_room(s, &r->arcs[0], sum[0]) ||
-        !whi_shard_arcs_room(s, &r->arcs[1], sum[1])) {
-        return;
-    }
-    uint64_t at[2] = {0, 0};
-    for (int rank = 0; rank < s->size; rank++) {
-        const uint64_t counts[2] = {r->came[0][rank], r->came[1][rank]};
-        const unsigned char *data = s->got.data + s->got.offset[rank];
-        for (int k = 0; k < WHI_SHARD_KINDS && counts[0] + counts[1] != 0; k++) {
-            const unsigned char *words = data + 4 * begin_of(counts, (whi_shard_kind)k);
-            memcpy(r->arcs[k].from + at[k], words, counts[k] * 4);
-            memcpy(r->arcs[k].to + at[k], words + counts[k] * 4, counts[k] * 4);
-            at[k] += counts[k];
-        }
-    }
-}
-
-wh_status whi_shard_send(wh_shard *s, whi_shard_route *r) {
-    memset(s->out_bytes, 0, (size_t)s->size * sizeof *s->out_bytes);
-    if (lay_counts(s, r)) {
-        uint64_t bytes = 0;
-        count(s, r);
-        for (int rank = 0; rank < s->size; rank++) {
-            s->out_bytes[rank] = message_bytes(r->sent[0][rank], r->sent[1][rank]);
-            bytes += s->out_bytes[rank];
-        }
-        if (whi_shard_out(s, bytes) != NULL) {
-            pack(s, r, s->out);
-        }
-    }
-    const wh_status status = wh_comm_all_to_all(s->comm, s->out, s->out_bytes, &s->got);
-    if (status == WH_OK) {
-        unpack(s, r);
+    for (int p = 0; p < s->size && status == WH_OK; p++) {
+        s->came_arcs[p] = s->came.bytes[p] / 8 - 1;
     }
     return status;
 }
 
-/* The bytes of all arcs that came, as the ranks want them. */
-static void pack_answers(wh_shard *s, whi_shard_route *r, unsigned char *out) {
-    uint64_t at[2] = {0, 0};
-    for (int rank = 0; rank < s->size; rank++) {
-        s->out_bytes[rank] = r->came[0][rank] + r->came[1][rank];
-        for (int k = 0; k < WHI_SHARD_KINDS; k++) {
-            memcpy(out, r->arcs[k].done + at[k], r->came[k][rank]);
-            out += r->came[k][rank];
-            at[k] += r->came[k][rank];
-        }
+/* Arrays for the arcs that came. */
+static int lay_arcs(wh_shard *s, whi_shard_route *r) {
+    whi_shard_local *l = &r->came;
+    const uint64_t n = l->n, words = whi_shard_padded(4 * n), bytes = whi_shard_padded(n);
+    const int mixed = r->kind == WHI_SHARD_MIXED;
+    if (!whi_shard_room(s, &s->arcs, mixed ? 3 * words + 4 * bytes : 2 * words + bytes)) {
+        return 0;
     }
+    unsigned char *at = s->arcs.p;
+    l->from = whi_shard_piece(&at, 4 * n);
+    l->to = whi_shard_piece(&at, 4 * n);
+    l->done = whi_shard_piece(&at, n);
+    if (mixed) {
+        l->some = whi_shard_piece(&at, 4 * n);
+        l->role = whi_shard_piece(&at, n);
+        l->gone = whi_shard_piece(&at, n);
+        l->had = whi_shard_piece(&at, n);
+    }
+    return 1;
 }
 
-wh_status whi_shard_answer(wh_shard *s, whi_shard_route *r, uint8_t *told) {
-    way ways[2];
-    memset(s->out_bytes, 0, (size_t)s->size * sizeof *s->out_bytes);
-    if (whi_shard_out(s, r->arcs[0].n + r->arcs[1].n) != NULL && r->arcs[0].done != NULL &&
-        r->arcs[1].done != NULL) {
-        pack_answers(s, r, s->out);
+static wh_status unpack(wh_shard *s, whi_shard_route *r) {
+    whi_shard_arrival a;
+    uint64_t place = 0;
+    wh_status status = WH_OK;
+    memset(&a, 0, sizeof a);
+    a.in = (const uint64_t *)(const void *)(s->size == 1 ? s->sends.p : s->came.data);
+    a.from = r->came.from;
+    a.to = (uint32_t *)(uintptr_t)r->came.to;
+    a.role = r->came.role;
+    for (int p = 0; p < s->size && status == WH_OK; p++) {
+        a.rank = a.segments == 0 ? (uint32_t)p : a.rank;
+        a.first[a.segments++] = place;
+        place += s->came_arcs[p];
+        a.first[a.segments] = place;
+        if (a.segments == WHI_SHARD_SEGMENTS || p + 1 == s->size) {
+            status = s->kernels->unpack(s->device, &a);
+            a.segments = 0;
+        }
     }
-    const wh_status status = wh_comm_all_to_all(s->comm, s->out, s->out_bytes, &s->got);
+    return status;
+}
+
+wh_status whi_shard_send(wh_shard *s, whi_shard_route *r) {
+    whi_shard_report(s, pack(s, r), "a batch could not be packed on the device");
+    whi_shard_lap(s, &s->times.route);
+    const wh_status status = swap(s);
+    whi_shard_lap(s, &s->times.exchange);
     if (status != WH_OK) {
         return status;
     }
-    memset(r->at[0], 0, 2 * (size_t)s->size * sizeof *r->at[0]);
-    for (uint64_t i = 0; i < r->batch->n; i++) {
-        const int n = ways_of(s, r, i, ways);
-        const whi_shard_kind kind = kind_of(r, i);
-        told[i] = WH_GRAPH_NO_VERTEX;
-        for (int k = n - 1; k >= 0; k--) { /* the first way last */
-            const int rank = s->owner[ways[k].from];
-            const uint64_t before = kind == WHI_SHARD_COMES ? r->sent[WHI_SHARD_GOES][rank] : 0;
-            told[i] = s->got.data[s->got.offset[rank] + before + r->at[kind][rank]];
-            r->at[kind][rank]++;
-        }
+    r->came.n = 0;
+    for (int p = 0; p < s->size; p++) {
+        r->came.n += s->came_arcs[p];
+    }
+    if (r->came.n > WH_GRAPH_MOST_ARCS) {
+        wh_comm_report(s->comm, WH_BAD_ARGUMENT, "more than 2^30 arcs come to one rank");
+        r->came.n = 0;
+    }
+    if (r->came.n != 0) {
+        const wh_status came = lay_arcs(s, r) ? unpack(s, r) : WH_OUT_OF_MEMORY;
+        whi_shard_report(s, came, "a batch could not be unpacked on the device");
+        r->came.n = came == WH_OK ? r->came.n : 0;
     }
     return WH_OK;
 }
 
-void whi_shard_route_free(whi_shard_route *r) {
-    free(r->counts);
-    whi_shard_arcs_free(&r->arcs[0]);
-    whi_shard_arcs_free(&r->arcs[1]);
+/* Counts, and brings to the caller, what the ranks have answered. */
+static wh_status tell(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
+    uint64_t sums[4] = {0, 0, 0, 0};
+    whi_shard_told t;
+    memset(&t, 0, sizeof t);
+    t.place = r->on.seen;
+    t.answers = s->size == 1 ? r->came.done : s->answers.data;
+    t.told = r->told;
+    t.n = r->on.n;
+    t.sums = (uint64_t *)(void *)(s->bins.p + 16 * (uint64_t)s->size);
+    t.has = r->kind == WHI_SHARD_ASKED;
+    wh_status status = wh_device_set(s->device, t.sums, 0, sizeof sums);
+    status = status == WH_OK ? s->kernels->tell(s->device, &t) : status;
+    status = status == WH_OK ? wh_device_copy_out(s->device, sums, t.sums, sizeof sums) : status;
+    result->applied = sums[WH_GRAPH_APPLIED];
+    result->no_change = sums[WH_GRAPH_NO_CHANGE];
+    result->no_vertex = sums[WH_GRAPH_NO_VERTEX];
+    whi_shard_lap(s, &s->times.answer);
+    if (status == WH_OK && r->told != NULL && !r->batch->on_device) {
+        status = wh_device_copy_out(s->device, r->batch->done, r->told, r->on.n);
+        whi_shard_lap(s, &s->times.bring);
+    }
+    return status;
+}
+
+wh_status whi_shard_answer(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
+    wh_status status = WH_OK;
+    if (s->size == 1) {
+        status = wh_comm_agree(s->comm);
+    } else {
+        memcpy(s->out_bytes, s->came_arcs, (size_t)s->size * sizeof *s->out_bytes);
+        status = wh_comm_all_to_all(s->comm, r->came.done, s->out_bytes, &s->answers);
+    }
+    if (status != WH_OK || r->on.n == 0) {
+        whi_shard_lap(s, &s->times.answer);
+        return status;
+    }
+    status = tell(s, r, result);
+    return status == WH_OK ? status
+                           : wh_comm_give_up(s->comm, status, "answers could not be counted");
 }

@@ -5,28 +5,27 @@
 
 #include "workload/ranks/shard_own.h"
 
-typedef enum whi_shard_kind { WHI_SHARD_GOES, WHI_SHARD_COMES, WHI_SHARD_KINDS } whi_shard_kind;
+typedef enum whi_shard_kind {
+    WHI_SHARD_ASKED, /* whether they are there */
+    WHI_SHARD_INSERTED,
+    WHI_SHARD_ERASED,
+    WHI_SHARD_MIXED
+} whi_shard_kind;
 
 typedef struct whi_shard_route {
-    const wh_graph_batch *batch;
-    const uint8_t *erases; /* of the batch; NULL: all are of one kind */
+    const wh_graph_batch *batch; /* the caller's, or an empty one */
     whi_shard_kind kind;
-    int both_ways;                        /* each arc goes to the owners of both ends */
-    uint64_t *sent[WHI_SHARD_KINDS];      /* arcs to each rank */
-    uint64_t *at[WHI_SHARD_KINDS];        /* while they are packed */
-    uint64_t *came[WHI_SHARD_KINDS];      /* arcs from each rank */
-    uint64_t *counts;                     /* where these lie */
-    whi_shard_arcs arcs[WHI_SHARD_KINDS]; /* that came, in the order of the ranks */
+    whi_shard_routing on; /* the batch on the device */
+    uint8_t *told;        /* on the device: what became of its arcs; NULL: nobody asks */
+    whi_shard_local came; /* what other ranks' batches bring, in the order of the ranks */
 } whi_shard_route;
 
 /* Sends the batch, and has what came. Failures of this rank alone are reported only: the call of
  * the communicator that comes next fails on all ranks. */
 wh_status whi_shard_send(wh_shard *shard, whi_shard_route *route);
 
-/* arcs[..].done of all owners goes back: told[i] of each arc of the batch; of two ways that from
- * the smaller end. An arc with an end that is no vertex gets NO_VERTEX. */
-wh_status whi_shard_answer(wh_shard *shard, whi_shard_route *route, uint8_t *told);
-
-void whi_shard_route_free(whi_shard_route *route);
+/* came.done of all owners goes back, to the batch's own done; of two ways that from the smaller
+ * end. An arc with an end that is no vertex gets NO_VERTEX. result: how many of each. */
+wh_status whi_shard_answer(wh_shard *shard, whi_shard_route *route, wh_graph_result *result);
 
 #endif

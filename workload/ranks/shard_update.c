@@ -3,146 +3,156 @@
  *
  * What comes is inserted first, then all ranks agree, then what goes is erased. So before the
  * agreement nothing is gone that would need memory to come back, and after it nothing can fail for
- * want of memory: an erasure takes none from the heap, and whi_shard_look has taken what it needs
- * of the device. An arc that the batch erases and inserts stays; what became of the two is what the
- * other order would have said.
+ * want of memory: an erasure takes none from the heap, and what it needs of the device has been
+ * taken. An arc that the batch erases and inserts stays; what became of the two is what the other
+ * order would have said.
  */
 #include "workload/ranks/shard_route.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* An arc that comes, in order. */
-typedef struct keyed {
-    uint64_t key;
-    uint64_t i;
-    int taken; /* one that goes has it already */
-} keyed;
-
-/* What a batch does on this rank. */
-typedef struct plan {
-    keyed *comes;        /* in order; NULL: not both kinds are there */
-    whi_shard_arcs rest; /* goes, and does not come as well */
-    uint64_t *of_rest;   /* which of those that go each of them is */
-} plan;
-
-static uint64_t key_of(const whi_shard_arcs *a, uint64_t i) {
-    return (uint64_t)a->from[i] << 32 | a->to[i];
+/* Arcs that came, of this rank's graph; sources may be others, as NOWHERE for none. */
+static wh_graph_batch batch_of(const whi_shard_local *l, const uint32_t *from, uint8_t *done) {
+    wh_graph_batch b;
+    memset(&b, 0, sizeof b);
+    b.from = from;
+    b.to = l->to;
+    b.n = l->n;
+    b.done = done;
+    b.on_device = 1;
+    return b;
 }
 
-static int compare_keyed(const void *a, const void *b) {
-    const keyed *x = a, *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return x->i < y->i ? -1 : x->i > y->i;
+/* Arcs without a source are meant to be none. */
+static wh_status but_no_vertex(wh_status status) {
+    return status == WH_NO_VERTEX ? WH_OK : status;
 }
 
-/* The first one that comes with this key, or NULL. */
-static keyed *find(const plan *p, uint64_t n, uint64_t key) {
-    uint64_t first = 0, end = n;
-    while (p->comes != NULL && first < end) {
-        const uint64_t middle = first + (end - first) / 2;
-        if (p->comes[middle].key < key) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return p->comes != NULL && first < n && p->comes[first].key == key ? &p->comes[first] : NULL;
+static wh_status select_some(wh_shard *s, whi_shard_local *l, uint32_t roles) {
+    l->roles = roles;
+    return s->kernels->select(s->device, l);
 }
 
-/* 0, and a report: there is no host memory. */
-static int make_plan(wh_shard *s, const whi_shard_route *r, plan *p) {
-    const whi_shard_arcs *goes = &r->arcs[WHI_SHARD_GOES], *comes = &r->arcs[WHI_SHARD_COMES];
-    memset(p, 0, sizeof *p);
-    p->of_rest = whi_shard_take(s, goes->n, sizeof *p->of_rest);
-    if (!whi_shard_arcs_room(s, &p->rest, goes->n) || p->of_rest == NULL) {
-        return 0;
+/* --- up to the agreement ------------------------------------------------------------------------
+ */
+
+/* The device memory that a batch of as many arcs takes. */
+static wh_status prepare_erase(wh_shard *s, const whi_shard_local *l) {
+    if (l->n <= s->graph_room) {
+        return WH_OK;
     }
-    if (goes->n != 0 && comes->n != 0) {
-        p->comes = whi_shard_take(s, comes->n, sizeof *p->comes);
-        if (p->comes == NULL) {
-            return 0;
-        }
-        for (uint64_t i = 0; i < comes->n; i++) {
-            p->comes[i].key = key_of(comes, i);
-            p->comes[i].i = i;
-        }
-        qsort(p->comes, comes->n, sizeof *p->comes, compare_keyed);
-    }
-    p->rest.n = 0;
-    for (uint64_t i = 0; i < goes->n; i++) {
-        if (find(p, comes->n, key_of(goes, i)) == NULL) {
-            p->of_rest[p->rest.n] = i;
-            p->rest.from[p->rest.n] = goes->from[i];
-            p->rest.to[p->rest.n++] = goes->to[i];
-        }
-    }
-    return 1;
+    const wh_graph_batch b = batch_of(l, l->from, l->done);
+    const wh_status status = wh_graph_has(s->graph, &b);
+    s->graph_room = status == WH_OK ? l->n : s->graph_room;
+    return status;
 }
 
-/* Arcs that go and come were there (done says so): they are gone, and new. */
-static void settle_both(whi_shard_route *r, plan *p) {
-    whi_shard_arcs *goes = &r->arcs[WHI_SHARD_GOES], *comes = &r->arcs[WHI_SHARD_COMES];
-    for (uint64_t i = 0; i < goes->n; i++) {
-        keyed *k = find(p, comes->n, key_of(goes, i));
-        if (k != NULL) {
-            const int is_first = goes->done[i] && !k->taken;
-            k->taken |= is_first;
-            goes->done[i] = is_first ? WH_GRAPH_APPLIED : WH_GRAPH_NO_CHANGE;
-            if (is_first) {
-                comes->done[k->i] = WH_GRAPH_APPLIED;
-            }
-        }
+/* *applied: how many are new. */
+static wh_status insert(wh_shard *s, const whi_shard_local *l, const uint32_t *from,
+                        uint64_t *applied) {
+    wh_graph_result result;
+    const wh_graph_batch b = batch_of(l, from, l->done);
+    memset(&result, 0, sizeof result);
+    const wh_status status = but_no_vertex(wh_graph_insert(s->graph, &b, &result));
+    *applied = result.applied;
+    s->graph_room = status == WH_OK && l->n > s->graph_room ? l->n : s->graph_room;
+    return status;
+}
+
+/* Which arcs go and come. */
+static wh_status prepare_table(wh_shard *s, whi_shard_local *l) {
+    uint64_t entries = 64;
+    while (entries < l->n + l->n / 2) {
+        entries *= 2;
+    }
+    if (!whi_shard_room(s, &s->table, 12 * entries)) {
+        return WH_OUT_OF_MEMORY;
+    }
+    l->keys = (uint64_t *)(void *)s->table.p;
+    l->holders = (uint32_t *)(void *)(l->keys + entries);
+    l->mask = entries - 1;
+    wh_status status = wh_device_set(s->device, l->keys, 0xff, 8 * entries);
+    status = status == WH_OK ? s->kernels->enter(s->device, l) : status;
+    return status == WH_OK ? s->kernels->sort_out(s->device, l) : status;
+}
+
+static wh_status prepare_mixed(wh_shard *s, whi_shard_local *l, uint64_t *applied) {
+    const wh_graph_batch asked = batch_of(l, l->some, l->had);
+    wh_status status = prepare_table(s, l);
+    status = status == WH_OK ? select_some(s, l, WHI_SHARD_STAYS) : status;
+    status = status == WH_OK ? wh_graph_has(s->graph, &asked) : status;
+    status = status == WH_OK ? select_some(s, l, WHI_SHARD_COMES) : status;
+    return status == WH_OK ? insert(s, l, l->some, applied) : status;
+}
+
+/* What comes is there, and what goes can go. */
+static wh_status prepare(wh_shard *s, whi_shard_route *r, uint64_t *applied) {
+    whi_shard_local *l = &r->came;
+    if (l->n == 0) {
+        return WH_OK;
+    }
+    switch (r->kind) {
+    case WHI_SHARD_INSERTED:
+        return insert(s, l, l->from, applied);
+    case WHI_SHARD_ERASED:
+        return prepare_erase(s, l);
+    default:
+        return prepare_mixed(s, l, applied);
     }
 }
 
-/* Up to the agreement: what comes is there, and what goes can go. */
-static void prepare(wh_shard *s, whi_shard_route *r, plan *p) {
-    wh_status status = whi_shard_look(s, &r->arcs[WHI_SHARD_GOES]);
-    whi_shard_report(s, status, "a batch that erases");
-    const uint64_t answers = r->arcs[WHI_SHARD_GOES].n + r->arcs[WHI_SHARD_COMES].n;
-    if (status == WH_OK && make_plan(s, r, p) && whi_shard_out(s, answers) != NULL) {
-        status = whi_shard_apply(s, &r->arcs[WHI_SHARD_COMES], 0);
-        whi_shard_report(s, status, "a batch that inserts");
-    }
+/* --- after it -----------------------------------------------------------------------------------
+ */
+
+static wh_status take_back(wh_shard *s, whi_shard_local *l) {
+    const wh_graph_batch b = batch_of(l, l->from, NULL);
+    const wh_status status = s->kernels->applied(s->device, l);
+    return status == WH_OK ? but_no_vertex(wh_graph_erase(s->graph, &b, NULL)) : status;
 }
 
 /* All ranks have agreed. */
-static wh_status commit(wh_shard *s, whi_shard_route *r, plan *p) {
-    const wh_status status = whi_shard_apply(s, &p->rest, 1);
-    if (status != WH_OK) {
-        return wh_comm_give_up(s->comm, status,
-                               "arcs could not be erased: a part of the batch is "
-                               "missing");
+static wh_status commit(wh_shard *s, whi_shard_route *r) {
+    whi_shard_local *l = &r->came;
+    wh_status status = WH_OK;
+    if (l->n == 0 || r->kind == WHI_SHARD_INSERTED) {
+        return WH_OK;
     }
-    settle_both(r, p);
-    for (uint64_t i = 0; i < p->rest.n; i++) {
-        r->arcs[WHI_SHARD_GOES].done[p->of_rest[i]] = p->rest.done[i];
+    if (r->kind == WHI_SHARD_MIXED) {
+        const wh_graph_batch b = batch_of(l, l->some, l->gone);
+        status = select_some(s, l, WHI_SHARD_GOES);
+        status = status == WH_OK ? but_no_vertex(wh_graph_erase(s->graph, &b, NULL)) : status;
+        status = status == WH_OK ? s->kernels->settle(s->device, l) : status;
+    } else {
+        const wh_graph_batch b = batch_of(l, l->from, l->done);
+        status = wh_graph_erase(s->graph, &b, NULL);
     }
-    return WH_OK;
+    return status == WH_OK ? status
+                           : wh_comm_give_up(s->comm, status,
+                                             "arcs could not be erased: a part of the batch is "
+                                             "missing");
 }
 
-static wh_status apply(wh_shard *s, whi_shard_route *r, uint8_t *told) {
-    plan p;
-    memset(&p, 0, sizeof p);
+static wh_status apply(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
+    uint64_t applied = 0;
     wh_status status = whi_shard_send(s, r);
-    if (status == WH_OK) {
-        prepare(s, r, &p);
-        status = wh_comm_agree(s->comm);
-        if (status == WH_OK) {
-            status = commit(s, r, &p);
-        } else if (whi_shard_take_back(s, &r->arcs[WHI_SHARD_COMES]) != WH_OK) {
-            (void)wh_comm_give_up(s->comm, status, "arcs of a batch could not be taken back");
-        }
-        status = status == WH_OK ? whi_shard_answer(s, r, told) : status;
+    if (status != WH_OK) {
+        return status;
     }
-    free(p.comes);
-    free(p.of_rest);
-    whi_shard_arcs_free(&p.rest);
-    return status;
+    whi_shard_report(s, prepare(s, r, &applied), "a batch on this rank");
+    whi_shard_lap(s, &s->times.apply);
+    status = wh_comm_agree(s->comm);
+    whi_shard_lap(s, &s->times.agree);
+    if (status == WH_OK) {
+        status = commit(s, r);
+    } else if (applied != 0 && take_back(s, &r->came) != WH_OK) {
+        (void)wh_comm_give_up(s->comm, status, "arcs of a batch could not be taken back");
+    }
+    whi_shard_lap(s, &s->times.apply);
+    return status == WH_OK ? whi_shard_answer(s, r, result) : status;
 }
+
+/* --- calls --------------------------------------------------------------------------------------
+ */
 
 static int is_sound(wh_shard *s, const wh_graph_batch *b) {
     int has_values = 0;
@@ -160,144 +170,77 @@ static int is_sound(wh_shard *s, const wh_graph_batch *b) {
     return !has_values;
 }
 
-/* A batch on the host: the caller's, or a copy of what lies on the device. */
-typedef struct host_batch {
-    wh_graph_batch b;
-    uint32_t *from, *to;
-    uint8_t *erases, *told;
-} host_batch;
-
-/* Failures are reported; then there is no arc. */
-static void bring(wh_shard *s, const wh_graph_batch *batch, host_batch *h) {
-    memset(h, 0, sizeof *h);
-    if (!is_sound(s, batch)) {
-        return;
-    }
-    const uint64_t n = batch->n;
-    h->b = *batch;
-    h->told = whi_shard_take(s, n, 1);
-    if (batch->on_device) {
-        h->from = whi_shard_take(s, n, sizeof *h->from);
-        h->to = whi_shard_take(s, n, sizeof *h->to);
-        h->erases = whi_shard_take(s, n, 1);
-        h->b.from = h->from;
-        h->b.to = h->to;
-        h->b.erases = batch->erases != NULL ? h->erases : NULL;
-        wh_status status = h->from && h->to && h->erases ? WH_OK : WH_OUT_OF_MEMORY;
-        status = status == WH_OK ? wh_stream_sync(s->device, batch->stream) : status;
-        if (status == WH_OK && n != 0) {
-            status = wh_device_copy_out(s->device, h->from, batch->from, n * 4);
-            status =
-                status == WH_OK ? wh_device_copy_out(s->device, h->to, batch->to, n * 4) : status;
-            if (status == WH_OK && batch->erases != NULL) {
-                status = wh_device_copy_out(s->device, h->erases, batch->erases, n);
-            }
-        }
-        wh_comm_report(s->comm, status, "a batch could not be copied from the device");
-        h->b.n = status == WH_OK ? n : 0;
+/* A batch that was too large for this rank's device leaves no memory taken that others need. */
+static void give_back(wh_shard *s, wh_status status) {
+    const wh_comm_failure *f = wh_comm_last_failure(s->comm);
+    if (status == WH_OUT_OF_MEMORY && f->reason == WH_COMM_REPORTED && f->rank == s->rank) {
+        whi_shard_drop(s, &s->input);
+        whi_shard_drop(s, &s->seen);
+        whi_shard_drop(s, &s->sends);
+        whi_shard_drop(s, &s->arcs);
+        whi_shard_drop(s, &s->table);
     }
 }
 
-/* What became of each arc, to the caller. The ranks have agreed. */
-static wh_status bring_back(wh_shard *s, const wh_graph_batch *batch, host_batch *h) {
-    if (batch->done == NULL || batch->n == 0) {
-        return WH_OK;
-    }
-    if (!batch->on_device) {
-        memcpy(batch->done, h->told, batch->n);
-        return WH_OK;
-    }
-    const wh_status status = wh_device_copy_in(s->device, batch->done, h->told, batch->n);
-    return status == WH_OK ? status
-                           : wh_comm_give_up(s->comm, status,
-                                             "answers cannot be copied to the "
-                                             "device");
-}
-
-static void drop(host_batch *h) {
-    free(h->from);
-    free(h->to);
-    free(h->erases);
-    free(h->told);
-}
-
-static void count_up(const uint8_t *told, uint64_t n, wh_graph_result *result) {
-    memset(result, 0, sizeof *result);
-    for (uint64_t i = 0; i < n; i++) {
-        result->applied += told[i] == WH_GRAPH_APPLIED;
-        result->no_change += told[i] == WH_GRAPH_NO_CHANGE;
-        result->no_vertex += told[i] == WH_GRAPH_NO_VERTEX;
-    }
-}
-
-static wh_status run(wh_shard *s, const wh_graph_batch *batch, whi_shard_route *r,
+static wh_status run(wh_shard *s, const wh_graph_batch *batch, whi_shard_kind kind,
                      wh_graph_result *result) {
+    const wh_graph_batch none = {0};
     wh_graph_result own = {0};
-    host_batch h;
-    bring(s, batch, &h);
-    r->batch = &h.b;
-    r->erases = r->erases != NULL ? h.b.erases : NULL;
-    r->both_ways = s->undirected;
-    wh_status status = apply(s, r, h.told);
-    if (status == WH_OK) {
-        count_up(h.told, batch->n, &own);
-        status = bring_back(s, batch, &h);
-    }
+    whi_shard_route r;
+    memset(&r, 0, sizeof r);
+    s->times.batches++;
+    r.batch = is_sound(s, batch) ? batch : &none;
+    r.kind = kind;
+    const wh_status status = apply(s, &r, &own);
+    give_back(s, status);
     if (result != NULL) {
         *result = own;
     }
-    drop(&h);
-    whi_shard_route_free(r);
     return status == WH_OK && own.no_vertex != 0 ? WH_NO_VERTEX : status;
 }
 
 wh_status wh_shard_insert(wh_shard *s, const wh_graph_batch *batch, wh_graph_result *result) {
-    whi_shard_route r = {0};
     const wh_status status = whi_shard_begin(s, "insert");
-    r.kind = WHI_SHARD_COMES;
-    return status != WH_OK ? status : run(s, batch, &r, result);
+    return status != WH_OK ? status : run(s, batch, WHI_SHARD_INSERTED, result);
 }
 
 wh_status wh_shard_erase(wh_shard *s, const wh_graph_batch *batch, wh_graph_result *result) {
-    whi_shard_route r = {0};
     const wh_status status = whi_shard_begin(s, "erase");
-    r.kind = WHI_SHARD_GOES;
-    return status != WH_OK ? status : run(s, batch, &r, result);
+    return status != WH_OK ? status : run(s, batch, WHI_SHARD_ERASED, result);
 }
 
 wh_status wh_shard_update(wh_shard *s, const wh_graph_batch *batch, wh_graph_result *result) {
-    whi_shard_route r = {0};
     const wh_status status = whi_shard_begin(s, "update");
     if (status == WH_OK && batch != NULL && batch->n != 0 && batch->erases == NULL) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "wh_shard_update wants batch.erases");
+        batch = NULL;
     }
-    r.erases = batch != NULL ? batch->erases : NULL;
-    return status != WH_OK ? status : run(s, batch, &r, result);
+    return status != WH_OK ? status : run(s, batch, WHI_SHARD_MIXED, result);
 }
 
 wh_status wh_shard_has(wh_shard *s, const wh_graph_batch *batch) {
-    whi_shard_route r = {0};
-    host_batch h;
+    const wh_graph_batch none = {0};
+    wh_graph_result result;
+    whi_shard_route r;
+    memset(&r, 0, sizeof r);
     wh_status status = whi_shard_begin(s, "has");
     if (status != WH_OK) {
         return status;
     }
-    bring(s, batch, &h);
-    if (h.b.n != 0 && batch->done == NULL) {
+    s->times.batches++;
+    r.batch = is_sound(s, batch) ? batch : &none;
+    r.kind = WHI_SHARD_ASKED;
+    if (r.batch->n != 0 && r.batch->done == NULL) {
         wh_comm_report(s->comm, WH_BAD_ARGUMENT, "wh_shard_has wants batch.done");
+        r.batch = &none;
     }
-    r.batch = &h.b;
-    r.kind = WHI_SHARD_GOES;
     status = whi_shard_send(s, &r);
-    if (status == WH_OK) {
-        whi_shard_report(s, whi_shard_look(s, &r.arcs[WHI_SHARD_GOES]), "questions of arcs");
-        status = whi_shard_answer(s, &r, h.told);
+    if (status == WH_OK && r.came.n != 0) {
+        const wh_graph_batch b = batch_of(&r.came, r.came.from, r.came.done);
+        whi_shard_report(s, wh_graph_has(s->graph, &b), "questions of arcs");
     }
-    for (uint64_t i = 0; status == WH_OK && i < h.b.n; i++) {
-        h.told[i] = h.told[i] == 1;
-    }
-    status = status == WH_OK ? bring_back(s, batch, &h) : status;
-    drop(&h);
-    whi_shard_route_free(&r);
+    whi_shard_lap(s, &s->times.apply);
+    status = status == WH_OK ? whi_shard_answer(s, &r, &result) : status;
+    give_back(s, status);
     return status;
 }

@@ -13,6 +13,7 @@ static uint32_t take_id(wh_shard *s) {
     const uint32_t v = s->n_free != 0 ? s->free_ids[--s->n_free] : s->next++;
     s->is[v] = 1;
     s->live++;
+    whi_shard_changed(s, v);
     return v;
 }
 
@@ -110,6 +111,7 @@ wh_status wh_shard_remove_vertices(wh_shard *s, const uint32_t *ids, uint64_t n,
         const uint64_t chosen = choose(s, list, &own);
         for (uint64_t i = 0; i < chosen; i++) {
             s->is[list[i]] = 0;
+            whi_shard_changed(s, list[i]);
             s->free_ids[s->n_free++] = list[i];
             s->live--;
         }

@@ -1,0 +1,292 @@
+/* shard_rank_kernels.c: PageRank of a rank's part. Compiled once for each target.
+ *
+ * A lane takes a vertex with few arcs, a warp one with more; hubs are put into a list, which a
+ * second kernel goes through, a block of threads a hub.
+ *
+ * in[v]     push: fetch_add by all lanes with an arc to v; read, and zero again, by the one lane of
+ *           pack or update that has v. pull: written by the one warp, or lane, that has v; of a hub
+ *           zero by that lane, and fetch_add by the warps of its block
+ * hubs[]    each entry by the lane that got its place (fetch_add on sums->hubs); read by the kernel
+ *           that comes next
+ * sums      fetch_add; read by the host
+ * others    written by the one lane that has the vertex, or place
+ *
+ * All accesses are relaxed: what one kernel writes, the next one of the stream reads. No lane waits
+ * for another one. */
+#define WH_KERNEL_THREADS 256
+
+#include "workload/ranks/shard_rank_kernels.h"
+
+#include "graph/rounds.h"
+#include "warpheap/detail/alloc/tables.h"
+#include "workload/ranks/shard_kernels.h"
+
+#define ONE ((uint64_t)1 << 62)
+#define ONE_FLOAT 4611686018427387904.0f /* the same */
+
+/* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
+#define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
+#define WARP_DEGREE (WH_FILE_IS_CUDA ? 1024u : 24u)
+
+/* x by a fraction in 2^-64, rounded down. */
+WH_FN uint64_t fraction_of(uint64_t x, uint64_t fraction) {
+    const uint32_t xl = wh_low_u32(x), xh = wh_high_u32(x);
+    const uint32_t fl = wh_low_u32(fraction), fh = wh_high_u32(fraction);
+    const uint64_t a = wh_mul_wide_u32(xh, fl), b = wh_mul_wide_u32(xl, fh);
+    const uint64_t middle =
+        (uint64_t)wh_high_u32(wh_mul_wide_u32(xl, fl)) + wh_low_u32(a) + wh_low_u32(b);
+    return wh_mul_wide_u32(xh, fh) + wh_high_u32(a) + wh_high_u32(b) + wh_high_u32(middle);
+}
+
+/* --- ranks of own vertices ----------------------------------------------------------------------
+ */
+
+WH_KERNEL(start_sum, whi_shard_ranking, a) {
+    uint64_t upper = 0, lower = 0, bad = 0;
+    FOR_ROUNDS(v, a.ids) {
+        const int is_vertex = v < a.ids && a.map[v] != WHI_SHARD_NOBODY;
+        const float x = is_vertex ? a.start[v] : 0.0f;
+        if (x >= 0.0f && x <= 1.0f) {
+            const uint64_t fixed = (uint64_t)(x * ONE_FLOAT);
+            upper += fixed >> 31; /* neither can be too large, however many vertices there are */
+            lower += fixed & 0x7fffffff;
+        } else { /* or it is no number */
+            bad++;
+        }
+    }
+    add_all(&a.sums->upper, upper);
+    add_all(&a.sums->lower, lower);
+    add_all(&a.sums->bad, bad);
+}
+
+/* The j-th own vertex has a rank. Returns it if no arc can carry it on. */
+WH_FN uint64_t settle(const whi_shard_ranking *a, uint32_t j, uint32_t v, uint64_t rank) {
+    const uint32_t degree = wh_graph_degree(a->graph, v);
+    const uint64_t share = degree != 0 ? rank / degree : 0;
+    a->rank[j] = rank;
+    a->share[v] = share;
+    if (a->pulls) {
+        a->out[j] = share;
+    }
+    return degree == 0 ? rank : 0;
+}
+
+WH_KERNEL(first_ranks, whi_shard_ranking, a) {
+    uint64_t dangling = 0;
+    FOR_ROUNDS(j, a.own) {
+        if (j < a.own) {
+            const uint32_t v = a.order[a.first + j];
+            uint64_t rank = 0; /* of what is no vertex, for good */
+            if (a.map[v] != WHI_SHARD_NOBODY) {
+                rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale) : ONE / a.live;
+            }
+            dangling += settle(&a, (uint32_t)j, v, rank);
+        }
+    }
+    add_all(&a.sums->dangling, dangling);
+}
+
+/* What arcs bring to the j-th own vertex. */
+WH_FN uint64_t brought(const whi_shard_ranking *a, uint32_t j, uint32_t v) {
+    uint64_t sum = a->in[v];
+    if (!a->pulls) {
+        a->in[v] = 0;
+        for (uint32_t r = 0; r < a->others; r++) {
+            sum += a->got[(uint64_t)r * a->own + j];
+        }
+    }
+    return sum;
+}
+
+WH_KERNEL(update, whi_shard_ranking, a) {
+    uint64_t dangling = 0, change = 0;
+    FOR_ROUNDS(j, a.own) {
+        if (j < a.own) {
+            const uint32_t v = a.order[a.first + j];
+            const uint64_t in = brought(&a, (uint32_t)j, v), old = a.rank[j];
+            if (a.map[v] != WHI_SHARD_NOBODY) {
+                const uint64_t rank = a.teleport + fraction_of(in + a.spread, a.damping);
+                change += rank > old ? rank - old : old - rank;
+                dangling += settle(&a, (uint32_t)j, v, rank);
+            }
+        }
+    }
+    add_all(&a.sums->change, change);
+    add_all(&a.sums->dangling, dangling);
+}
+
+/* --- what goes, and what came -------------------------------------------------------------------
+ */
+
+WH_KERNEL(pack, whi_shard_ranking, a) {
+    const uint64_t n = a.ids - a.own;
+    for (uint64_t i = wh_thread_id(); i < n; i += wh_grid_threads()) {
+        const uint32_t v = a.order[i < a.first ? i : i + a.own];
+        a.out[i] = a.in[v];
+        a.in[v] = 0;
+    }
+}
+
+WH_KERNEL(spread, whi_shard_ranking, a) {
+    for (uint64_t i = wh_thread_id(); i < a.ids; i += wh_grid_threads()) {
+        if (i - a.first >= a.own) { /* own ones are there */
+            a.share[a.order[i]] = a.got[i];
+        }
+    }
+}
+
+WH_KERNEL(floats, whi_shard_ranking, a) {
+    for (uint64_t j = wh_thread_id(); j < a.own; j += wh_grid_threads()) {
+        a.out_floats[j] = (float)a.rank[j] / ONE_FLOAT;
+    }
+}
+
+WH_KERNEL(place, whi_shard_ranking, a) {
+    for (uint64_t i = wh_thread_id(); i < a.ids; i += wh_grid_threads()) {
+        a.floats[a.order[i]] = a.got_floats[i];
+    }
+}
+
+/* --- along the arcs -----------------------------------------------------------------------------
+ */
+
+/* A vertex, and its arcs. */
+typedef struct row {
+    const uint32_t *to;
+    uint32_t v, n;
+} row;
+
+WH_FN row row_of(const whi_shard_ranking *a, uint32_t v) {
+    row r;
+    r.v = v;
+    r.n = wh_graph_degree(a->graph, v);
+    r.to = wh_graph_neighbours(a->graph, v);
+    return r;
+}
+
+/* The j-th own vertex's, if it is no hub; hubs go to the list. All lanes of a full warp. */
+WH_FN row row_of_own(const whi_shard_ranking *a, uint64_t j) {
+    row r;
+    r.to = NULL;
+    r.v = r.n = 0;
+    if (j < a->own) {
+        r = row_of(a, a->order[a->first + j]);
+    }
+    const int is_hub = r.n > WARP_DEGREE;
+    const uint32_t at = place_all(&a->sums->hubs, is_hub);
+    if (is_hub) {
+        a->hubs[at] = r.v;
+        if (a->pulls) {
+            a->in[r.v] = 0;
+        }
+        r.n = 0;
+        r.v = WHI_SHARD_NOWHERE;
+    }
+    return r;
+}
+
+/* One lane's, in all lanes of a full warp. */
+WH_FN row row_of_lane(row mine, uint32_t lane) {
+    row r;
+    r.v = wh_shfl_u32(WH_FULL_WARP, mine.v, lane);
+    r.n = wh_shfl_u32(WH_FULL_WARP, mine.n, lane);
+    r.to =
+        (const uint32_t *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)mine.to, lane);
+    return r;
+}
+
+/* Along the arcs first, first + step, ... of a row. Pull: what they bring to it. */
+WH_FN uint64_t along(const whi_shard_ranking *a, row r, uint32_t first, uint32_t step) {
+    uint64_t sum = 0;
+    if (a->pulls) {
+        for (uint32_t i = first; i < r.n; i += step) {
+            sum += a->share[r.to[i]];
+        }
+    } else if (r.n != 0) {
+        const uint64_t share = a->share[r.v];
+        for (uint32_t i = first; i < r.n; i += step) {
+            wh_add_u64_relaxed(&a->in[r.to[i]], share);
+        }
+    }
+    return sum;
+}
+
+WH_KERNEL(walk, whi_shard_ranking, a) {
+    const uint64_t each = a.per_warp, warps = wh_grid_threads() / WH_WARP_SIZE;
+    const uint32_t lane = wh_lane_id();
+    for (uint64_t i = wh_thread_id() / WH_WARP_SIZE * each; i < a.own; i += warps * each) {
+        const int has = lane < each && i + lane < a.own;
+        const row mine = row_of_own(&a, has ? i + lane : a.own);
+        wh_mask more = wh_ballot(WH_FULL_WARP, mine.n > LANE_DEGREE);
+        WH_NO_UNROLL
+        for (; more != 0; more &= more - 1) {
+            const row r = row_of_lane(mine, wh_mask_leader(more));
+            const uint64_t part = along(&a, r, lane, WH_WARP_SIZE);
+            const uint64_t sum = a.pulls ? warp_sum(part) : 0;
+            if (a.pulls && lane == 0) {
+                a.in[r.v] = sum;
+            }
+        }
+        if (has && mine.n <= LANE_DEGREE && mine.v != WHI_SHARD_NOWHERE) {
+            const uint64_t sum = along(&a, mine, 0, 1);
+            if (a.pulls) {
+                a.in[mine.v] = sum;
+            }
+        }
+    }
+}
+
+WH_KERNEL(walk_hubs, whi_shard_ranking, a) {
+    const uint32_t hubs = a.sums->hubs;
+    for (uint32_t i = wh_block_id(); i < hubs; i += wh_grid_blocks()) {
+        const row r = row_of(&a, a.hubs[i]);
+        const uint64_t sum = along(&a, r, wh_thread_in_block(), wh_block_threads());
+        if (a.pulls) {
+            add_all(&a.in[r.v], sum);
+        }
+    }
+}
+
+/* --- host side ----------------------------------------------------------------------------------
+ */
+
+typedef wh_status (*kernel_fn)(const wh_launch *launch, const whi_shard_ranking *r);
+
+static wh_status start(kernel_fn kernel, wh_device *device, const whi_shard_ranking *r,
+                       uint64_t lanes) {
+    const wh_launch l = rounds_of(device, NULL, lanes);
+    return kernel(&l, r);
+}
+
+#define START(name, kernel, lanes)                                                 \
+    static wh_status start_##name(wh_device *device, const whi_shard_ranking *r) { \
+        return start(kernel, device, r, lanes);                                    \
+    }
+START(start_sum, start_sum, r->ids)
+START(first, first_ranks, r->own)
+START(pack, pack, r->ids - r->own)
+START(spread, spread, r->ids)
+START(update, update, r->own)
+START(floats, floats, r->own)
+START(place, place, r->ids)
+
+/* Fewer vertices a warp where there are not enough for all warps; without the kernel for hubs where
+ * no vertex can be one. */
+static wh_status start_walk(wh_device *device, const whi_shard_ranking *all) {
+    const wh_device_info *info = wh_device_get_info(device);
+    const uint64_t warps = (uint64_t)most_blocks(info) * block_of(info) / WH_WARP_SIZE;
+    whi_shard_ranking r = *all;
+    r.per_warp = WH_WARP_SIZE;
+    while (r.per_warp > 1 && warps * r.per_warp / 2 >= r.own) {
+        r.per_warp /= 2;
+    }
+    const wh_status s = start(walk, device, &r, (uint64_t)r.own * (WH_WARP_SIZE / r.per_warp));
+    return s != WH_OK || r.ids <= WARP_DEGREE
+               ? s
+               : start(walk_hubs, device, &r, (uint64_t)r.own * ROUND_BLOCK);
+}
+
+WH_TABLE_ONCE(whi_shard_rank_kernels) = {
+    start_start_sum, start_first,  start_walk,   start_pack,
+    start_spread,    start_update, start_floats, start_place,
+};
