@@ -1,8 +1,8 @@
 """ranks_count.py: what the calls of workload/ranks send, counted from arcs, owners and batches.
 
-The rules are those of shard_route.c, shard_query.c, shard_algorithms.c, shard_vertices.c and
-shard_move.c. tests/ranks/bytes.py holds them against what the communicator says that it has sent.
-Needs numpy.
+The rules are those of shard_route.c, shard_pagerank.c, shard_query.c, shard_algorithms.c,
+shard_vertices.c and shard_move.c. tests/ranks/bytes.py holds them against what the communicator
+says that it has sent. Needs numpy.
 
 Each function returns a Call: `cells[s, d]`, the bytes of data from rank s to rank d (what stays on
 a rank is not 0 here, but is not sent); `calls`, how many calls of the communicator there are, each
@@ -15,7 +15,7 @@ import heapq
 import numpy
 
 LINE = 152          # bytes of a line: sizeof(whi_comm_header)
-MESSAGE_HEAD = 16   # bytes before the arcs of a message
+HEAD = 8            # bytes before the arcs of a message
 PIECE = 16 << 20    # triangles: bytes of lists at a time
 
 
@@ -56,8 +56,9 @@ def cells_of(brought_by, owner, ranks):
 
 def routed(arcs, calls):
     """Arcs to their owners, and a byte for each back. arcs: how many from each rank to each one."""
-    there = numpy.where(arcs != 0, MESSAGE_HEAD + 8 * arcs, 0)
-    return Call(there + arcs.T, calls, work={"there": there, "back": arcs.T})
+    there = (HEAD + 8 * arcs) if len(arcs) > 1 else 0 * arcs
+    back = arcs.T if len(arcs) > 1 else 0 * arcs
+    return Call(there + back, calls, work={"there": there, "back": back})
 
 
 class Ranks:
@@ -68,6 +69,7 @@ class Ranks:
         self.owner = numpy.asarray(owner, dtype=numpy.int64)
         self.undirected = undirected
         self.n = len(self.owner)
+        self.may = numpy.zeros((ranks, ranks), dtype=numpy.int64)  # arcs that there is room for
 
     def ids_of(self):
         return numpy.bincount(self.owner, minlength=self.ranks)
@@ -84,11 +86,22 @@ class Ranks:
 
     def update(self, source, to, brought_by):
         """Inserts, erases, or both."""
-        arcs = cells_of(*self.ways(source, to, brought_by), self.ranks)
-        return routed(arcs, 3)
+        return self.batch(source, to, brought_by, 3)
 
     def has(self, source, to, brought_by):
-        return routed(cells_of(brought_by, self.owner[source], self.ranks), 2)
+        return self.batch(source, to, brought_by, 2)
+
+    def batch(self, source, to, brought_by, calls):
+        """The first batches, and larger ones, come where there is no room yet: then ranks that have
+        too much send nothing, all say what they have, and all send (swap of shard_route.c)."""
+        arcs = cells_of(*self.ways(source, to, brought_by), self.ranks)
+        call = routed(arcs, calls)
+        fits = (arcs <= self.may).all(axis=1)
+        if fits.all() or self.ranks == 1:
+            return call
+        self.may = numpy.where(arcs > self.may, arcs + arcs // 4 + 32, self.may)
+        return (call + Call(call.work["there"] * fits[:, None], 1) +
+                Call(to_all(numpy.full(self.ranks, 8 * self.ranks)), 1))
 
     # --- queries -----------------------------------------------------------------------------
 
@@ -158,7 +171,9 @@ class Ranks:
     # --- algorithms --------------------------------------------------------------------------
 
     def pagerank_iteration(self):
-        cells = numpy.repeat(8 * self.ids_of()[None, :], self.ranks, axis=0)
+        """Sums go to the owners of ids, or, of an undirected graph, shares to all."""
+        cells = to_all(8 * self.ids_of())
+        cells = cells if self.undirected else cells.T
         return Call(cells, 2, 16 if self.ranks > 1 else 0)
 
     def pagerank(self, iterations):

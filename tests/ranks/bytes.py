@@ -49,10 +49,12 @@ class Case:
         keep = (source < self.n) & (to < self.n)
         return source[keep], to[keep]
 
-    def brings(self, source, to=None, erases=None):
+    def brings(self, source, to=None, erases=None, by=None):
         """A list of entries for the program; (source, to, the rank that brings each)."""
         rank = self.random.integers(0, self.ranks, len(source))
         rank[: len(rank) // 3] = 0  # one rank brings more than others
+        if by is not None:
+            rank[:] = by
         entries = numpy.stack([rank, source, source if to is None else to,
                                numpy.zeros(len(rank)) if erases is None else erases], axis=1)
         self.lists.append(entries.astype(numpy.uint32))
@@ -74,7 +76,7 @@ class Case:
         to = numpy.concatenate([come[1][:900], new[1]])
         erases = numpy.arange(len(source)) < 900
         calls["update"] = r.update(*self.brings(source, to, erases))
-        calls["has"] = r.has(*self.brings(source, to))
+        calls["has"] = r.has(*self.brings(*come[:2], by=1))  # more than there is room for yet
         source, to = self.changed(come, source, to, erases)
         calls["degrees"] = r.degrees()
         calls["to_csr"] = r.to_csr(source, 1)
