@@ -14,12 +14,13 @@ rank, or the link, that has most to do. Rates and the machine are parameters,
 tools/ranks_model.json, each with its source.
 
 Graphs that are too large to be drawn go by shares: the heaviest 2^18 vertices are looked at one
-by one, the rest is even (tools/ranks_graphs.py). For triangles a smaller graph is drawn, and goes on
-as it has grown from a quarter of its size. docs/SEVERAL_GPUS.md has the results. Needs numpy.
+by one, the rest is even (tools/ranks_graphs.py). For triangles a smaller graph is drawn, and goes
+on as it has grown from a quarter of its size. docs/SEVERAL_GPUS.md has the results. Needs numpy.
 """
 import argparse
 import json
 import pathlib
+import subprocess
 import sys
 
 import numpy
@@ -154,7 +155,7 @@ def largest(p, ranks):
     room = m["gpu_bytes"] * m["gpu_share"]
     replicated = memory["record"] + memory["pagerank_id"]
     by_gpu = room / (replicated + memory["arc"] * each / ranks)
-    host = memory["host_id"] + memory["pagerank_host_id"]
+    host = memory["host_id"] + memory["host_array"]
     by_host = m["host_bytes"] / (host * min(ranks, m["gpus_per_node"]))
     n = min(by_gpu, by_host, 2.0 ** 32)
     share = replicated / (replicated + memory["arc"] * each / ranks)
@@ -181,7 +182,7 @@ def events(result):
         return first(lambda n: sum(row[n]["parts"].get(part, 0) for part in parts) >
                      HALF * row[n]["seconds"])
 
-    out = {"copies of records take half of what a rank has": first(
+    out = {"records of all ids are half of what a rank has": first(
                lambda n: most[n]["replicated"] > HALF),
            "the largest graph has less than half of what the GPUs have": first(
                lambda n: most[n]["ids"] < HALF * n * most[1]["ids"]),
@@ -191,8 +192,7 @@ def events(result):
     for n in ("100,000", "1,000,000", "10,000,000", "100,000,000"):
         out[f"insert {n} arcs: messages and lines are half"] = half(
             f"insert {n} arcs | device", "messages", "lines")
-    out["PageRank, device*: the network is half"] = half("PageRank, an iteration | device*",
-                                                         "network")
+    out["PageRank: the network is half"] = half("PageRank, an iteration | device", "network")
     out["join, Zipf: imbalance is half"] = half("join, Zipf | device", "imbalance")
     return out
 
@@ -240,7 +240,7 @@ def report(result):
     table(["GPUs"] + [str(c) for c in columns],
           [["ids, 10^9"] + [f"{result['largest'][c]['ids'] / 1e9:.2f}" for c in columns],
            ["full"] + [result["largest"][c]["full"] for c in columns],
-           ["of it copies"] + [f"{result['largest'][c]['replicated']:.0%}" for c in columns],
+           ["of it records"] + [f"{result['largest'][c]['replicated']:.0%}" for c in columns],
            ["by hash"] + [f"{result['balance'][c]['hash']:.2f}" for c in columns],
            ["by ranges"] + [figure(result["balance"][c]["range"]) for c in columns]])
     print("What breaks, and from how many GPUs on:\n")
@@ -262,10 +262,16 @@ def rounded(value):
     return int(value) if isinstance(value, numpy.integer) else value
 
 
+def commit():
+    git = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always",
+                          "--dirty"], capture_output=True, text=True, check=False)
+    return git.stdout.strip() or None
+
+
 def simulated(p, graph=None):
     """All of it."""
     problem = work.Problem(p["problem"], graphs.read(graph) if graph else None)
-    result = {"parameters": p, "graph": graph or p["problem"]["graph"], "ids": problem.n,
+    result = {"commit": commit(), "parameters": p, "graph": graph or p["problem"]["graph"], "ids": problem.n,
               "arcs": problem.arcs, "operations": simulate(p, problem),
               "largest": {ranks: largest(p, ranks) for ranks in RANKS},
               "balance": balance(problem), "grown": simulate_grown(p)}
