@@ -271,8 +271,8 @@ def commit():
 def simulated(p, graph=None):
     """All of it."""
     problem = work.Problem(p["problem"], graphs.read(graph) if graph else None)
-    result = {"commit": commit(), "parameters": p, "graph": graph or p["problem"]["graph"], "ids": problem.n,
-              "arcs": problem.arcs, "operations": simulate(p, problem),
+    result = {"commit": commit(), "parameters": p, "graph": graph or p["problem"]["graph"],
+              "ids": problem.n, "arcs": problem.arcs, "operations": simulate(p, problem),
               "largest": {ranks: largest(p, ranks) for ranks in RANKS},
               "balance": balance(problem), "grown": simulate_grown(p)}
     result["events"] = events(result)
