@@ -6,15 +6,15 @@ says that it has sent. Needs numpy.
 
 Each function returns a Call: `cells[s, d]`, the bytes of data from rank s to rank d (what stays on
 a rank is not 0 here, but is not sent); `calls`, how many calls of the communicator there are, each
-of which begins with a line from each rank to each other one; `reduced`, bytes of numbers that go by
-all-reduce; and what ranks do besides, an entry a rank.
+of which begins with a line from each rank to each other one; `reduced`, bytes of numbers that are
+added up, which go in lines where they are few; and what ranks do besides, an entry a rank.
 """
 import dataclasses
 import heapq
 
 import numpy
 
-LINE = 152          # bytes of a line: sizeof(whi_comm_header)
+LINE = 184          # bytes of a line: sizeof(whi_comm_header)
 HEAD = 8            # bytes before the arcs of a message
 PIECE = 16 << 20    # triangles: bytes of lists at a time
 
@@ -84,8 +84,11 @@ class Ranks:
         return (numpy.concatenate([brought_by, brought_by[twice]]),
                 numpy.concatenate([self.owner[source], self.owner[to[twice]]]))
 
+    def insert(self, source, to, brought_by):
+        return self.batch(source, to, brought_by, 2)
+
     def update(self, source, to, brought_by):
-        """Inserts, erases, or both."""
+        """Erases, or both."""
         return self.batch(source, to, brought_by, 3)
 
     def has(self, source, to, brought_by):

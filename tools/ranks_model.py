@@ -151,16 +151,13 @@ def simulate_grown(p):
 def largest(p, ranks):
     """Ids of the largest graph that fits, and what it is that is full."""
     m, memory = p["machine"], p["memory"]
-    each = p["problem"]["arcs_of_id"]
-    room = m["gpu_bytes"] * m["gpu_share"]
-    replicated = memory["record"] + memory["pagerank_id"]
-    by_gpu = room / (replicated + memory["arc"] * each / ranks)
-    host = memory["host_id"] + memory["host_array"]
-    by_host = m["host_bytes"] / (host * min(ranks, m["gpus_per_node"]))
-    n = min(by_gpu, by_host, 2.0 ** 32)
-    share = replicated / (replicated + memory["arc"] * each / ranks)
-    what = {by_gpu: "device memory", by_host: "host memory"}.get(n, "32-bit ids")
-    return {"ids": n, "full": what, "replicated": share}
+    of_all = memory["record"] + memory["pagerank_id"]
+    of_own = memory["arc"] * p["problem"]["arcs_of_id"] + memory["pagerank_own"]
+    of_host = (memory["host_id"] + memory["host_array"]) * min(ranks, m["gpus_per_node"])
+    limits = {"device memory": m["gpu_bytes"] * m["gpu_share"] / (of_all + of_own / ranks),
+              "host memory": m["host_bytes"] / of_host, "32-bit ids": 2.0 ** 32}
+    full = min(limits, key=limits.get)
+    return {"ids": limits[full], "full": full, "replicated": of_all / (of_all + of_own / ranks)}
 
 
 def balance(problem):

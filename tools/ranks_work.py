@@ -50,12 +50,6 @@ class Clock:
         if self.ranks > 1:
             self.add("lines", calls * (latency + (self.ranks - 1) * m["line"]))
 
-    def reduce(self, times=1):
-        m = self.p["machine"]
-        if self.ranks > 1:
-            self.add("messages", times * (m["exchange"] +
-                                          math.log2(self.ranks) * m["network_message"]))
-
     def exchange(self, cells, staged, times=1, to_one=False):
         """cells: bytes. staged: they lie in host memory. times: in so many exchanges. to_one: that
         one rank gets all is no imbalance."""
@@ -203,7 +197,7 @@ def batch(problem, p, path, n, call="insert", split="hash"):
         share = (problem.shares if split == "hash" else problem.range_shares)(clock.ranks)
         arcs = brought(clock, n, share)
         sent, got = arcs.sum(axis=1), arcs.sum(axis=0)
-        moved = count.routed(arcs, 3 if call == "insert" else 2)
+        moved = count.routed(arcs, 2)
         if path == "host":
             clock.pcie(9 * sent)
         route(clock, sent)
@@ -266,7 +260,6 @@ def pagerank(problem, p):
         clock.device(p["device"]["ids"], problem.n, 2 if clock.ranks > 1 else 1, "routing")
         call = whole.pagerank_iteration()
         clock.exchange(call.cells, False)
-        clock.reduce()
         clock.lines(call.calls)
 
     fixed, rate = p["device"]["push"]
@@ -284,7 +277,6 @@ def triangles(problem, p):
         sent = lists.sum(axis=1).max() if clock.ranks > 1 else 0
         pieces = max(1, math.ceil(sent / count.PIECE))
         clock.exchange(lists, True, times=pieces)
-        clock.reduce(pieces)
         clock.lines(2 * pieces)
 
     return problem.triangles_alone(p["device"]["triangles"][problem.kind]), steps
@@ -299,7 +291,6 @@ def remove(problem, p, n):
         call = whole.remove(numpy.full(clock.ranks, n // clock.ranks))
         clock.exchange(call.cells, True)
         clock.device(p["device"]["read_rows"], whole.arcs, 2)
-        clock.reduce()
         clock.lines(call.calls)
 
     fixed, rate = p["device"]["read_rows"]

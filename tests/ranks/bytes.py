@@ -70,7 +70,7 @@ class Case:
         zero = numpy.zeros((self.ranks, self.ranks), dtype=numpy.int64)
         calls = {"open": count.Call(zero, 1)}
         come = self.brings(*self.arcs(ARCS))
-        calls["insert"] = r.update(*come)
+        calls["insert"] = r.insert(*come)
         new = self.arcs(500)
         source = numpy.concatenate([come[0][:900], new[0]])
         to = numpy.concatenate([come[1][:900], new[1]])

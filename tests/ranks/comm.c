@@ -96,7 +96,7 @@ static void counts(void **state) {
     wh_comm_get_stats(c, &after);
     const uint64_t others = (uint64_t)(size - 1);
     assert_int_equal(after.calls - before.calls, 3);
-    assert_int_equal(after.lines - before.lines, 3 * 152 * others);
+    assert_int_equal(after.lines - before.lines, 3 * 184 * others);
     assert_int_equal(after.sent - before.sent, sent + 5 * others);
     assert_int_equal(after.got - before.got, (uint64_t)(rank + 1) * others + 5 * others);
     assert_int_equal(after.reduced - before.reduced, size > 1 ? 8 : 0);
@@ -127,26 +127,39 @@ static void all_gather(void **state) {
     expect_ok(c, wh_comm_close(c));
 }
 
+static void reduce_numbers(wh_comm *c, uint64_t numbers, wh_comm_op op) {
+    const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
+    const uint64_t sum = size * (size + 1) / 2, last = numbers - 1;
+    const uint64_t factor[] = {sum, size, 1}, lower[] = {sum - size, size - 1, 0};
+    uint64_t n[101];
+    double x[101];
+    for (uint64_t i = 0; i <= numbers; i++) {
+        n[i] = i == last ? UINT64_MAX : (rank + 1) * (i + 1); /* a sum wraps */
+        x[i] = (double)(rank * (i + 1)) / 4 - 1;
+    }
+    n[numbers] = 5; /* these stay */
+    x[numbers] = 5;
+    expect_ok(c, wh_comm_all_reduce(c, n, numbers, WH_COMM_U64, op));
+    expect_ok(c, wh_comm_all_reduce(c, x, numbers, WH_COMM_F64, op));
+    for (uint64_t i = 0; i < numbers; i++) {
+        const double less = op == WH_COMM_SUM ? (double)size : 1;
+        assert_true(i == last || n[i] == (i + 1) * factor[op]);
+        assert_true(x[i] == (double)((i + 1) * lower[op]) / 4 - less);
+    }
+    assert_true(n[last] == (op == WH_COMM_SUM ? UINT64_MAX - size + 1 : UINT64_MAX));
+    assert_true(n[numbers] == 5 && x[numbers] == 5);
+}
+
+/* Few go in lines, more by the engine. */
 static void all_reduce(void **state) {
+    static const uint64_t counts[] = {1, 2, 3, 4, 5, 100};
     (void)state;
     wh_comm *c = open_comm(80);
-    const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
-    uint64_t n[100];
-    double x[100];
     for (wh_comm_op op = WH_COMM_SUM; op <= WH_COMM_MIN; op++) {
-        for (uint64_t i = 0; i < 100; i++) {
-            n[i] = i == 99 ? UINT64_MAX : (rank + 1) * i; /* a sum wraps */
-            x[i] = (double)(rank * i) / 4;
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            reduce_numbers(c, counts[i], op);
         }
-        expect_ok(c, wh_comm_all_reduce(c, n, 100, WH_COMM_U64, op));
-        expect_ok(c, wh_comm_all_reduce(c, x, 100, WH_COMM_F64, op));
-        for (uint64_t i = 0; i < 99; i++) {
-            const uint64_t sum = size * (size + 1) / 2;
-            const uint64_t factor[] = {sum, size, 1}, lower[] = {sum - size, size - 1, 0};
-            assert_int_equal(n[i], i * factor[op]);
-            assert_true(x[i] == (double)(i * lower[op]) / 4);
-        }
-        assert_true(n[99] == (op == WH_COMM_SUM ? UINT64_MAX - size + 1 : UINT64_MAX));
+        expect_ok(c, wh_comm_all_reduce(c, NULL, 0, WH_COMM_U64, op));
     }
     expect_ok(c, wh_comm_close(c));
 }

@@ -3,7 +3,8 @@
  *
  * MPI starts the ranks (`mpirun -n 4 program`) and carries what they agree on. Data goes by MPI
  * through host memory, or by NCCL from GPU to GPU. All calls but wh_comm_rank, wh_comm_size,
- * wh_comm_report and wh_comm_last_failure are made by all ranks, in the same order.
+ * wh_comm_report, wh_comm_last_failure, wh_comm_agreed and those on buffers are made by all ranks,
+ * in the same order.
  *
  * Each call begins with a line from every rank to every other one: its version, which call it is,
  * how many bytes will come, and whether something went wrong at home. So all ranks learn the same,
@@ -115,6 +116,11 @@ wh_status wh_comm_give_up(wh_comm *comm, wh_status status, const char *line);
 /* Returns when all ranks have called it: also the way to agree that all went well. */
 wh_status wh_comm_agree(wh_comm *comm);
 
+/* Whether all ranks came to the last call of this rank, and none of them reported anything. Then
+ * all know that, but for ranks to which one has not come that ended within that call; also if the
+ * data of the call has not come. */
+int wh_comm_agreed(const wh_comm *comm);
+
 /* What came from all ranks: bytes[r] bytes of rank r at data + offset[r], in the order of the
  * ranks, without gaps. All zero at first, but for device; a call that needs more makes it larger.
  *
@@ -146,7 +152,8 @@ typedef enum wh_comm_type { WH_COMM_U64, WH_COMM_F64 } wh_comm_type;
 typedef enum wh_comm_op { WH_COMM_SUM, WH_COMM_MAX, WH_COMM_MIN } wh_comm_op;
 
 /* data[i] becomes the sum, or the like, of those of all ranks. n is the same on all. Sums of U64
- * wrap; those of F64 are in an order that the engine chooses. */
+ * wrap; those of F64 are in an order that the engine chooses. Up to 4 numbers go in the lines
+ * themselves. */
 wh_status wh_comm_all_reduce(wh_comm *comm, void *data, uint64_t n, wh_comm_type type,
                              wh_comm_op op);
 

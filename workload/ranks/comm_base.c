@@ -31,6 +31,10 @@ int wh_comm_size(const wh_comm *c) {
     return c->size;
 }
 
+int wh_comm_agreed(const wh_comm *c) {
+    return c->agreed;
+}
+
 const wh_comm_failure *wh_comm_last_failure(const wh_comm *c) {
     return &c->failure;
 }

@@ -16,6 +16,8 @@ typedef enum whi_comm_call {
 
 #define WHI_COMM_MAGIC 0x6b726877u /* "whrk" */
 
+#define WHI_COMM_FEW 4u /* numbers that go in the lines themselves */
+
 /* The line that each rank sends to each other one. The first three fields are those of every
  * version. */
 typedef struct whi_comm_header {
@@ -30,6 +32,7 @@ typedef struct whi_comm_header {
     uint32_t reason; /* a notice: the failure's */
     int32_t rank;    /* a notice: the failure's */
     char text[96];
+    uint64_t numbers[WHI_COMM_FEW]; /* all-reduce of so few */
 } whi_comm_header;
 #define WHI_COMM_MOST_HEADER 512u /* a longer one of another version would be an error of MPI */
 
@@ -67,11 +70,12 @@ struct wh_comm {
     uint64_t sequence;
     wh_comm_failure failure;
     wh_comm_stats stats;
-    int dead;
+    int dead, agreed;
     wh_status report; /* for the next call */
     char report_text[96];
     uint64_t check; /* of wh_comm_expect */
     const char *what;
+    const uint64_t *few;  /* numbers of the next lines, WHI_COMM_FEW of them; or NULL */
     whi_comm_header *out; /* one for each rank */
     whi_comm_header *in;  /* what came last */
     uint64_t *bytes;      /* of the call in progress, for each rank */

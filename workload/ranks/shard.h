@@ -18,8 +18,12 @@
  * wh_comm_last_failure says which rank it is about, and why. What comm.h says of dead communicators
  * holds for the graph: only wh_shard_close is left then.
  *
- * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 40
- * bytes for each id of the whole graph, and 7 bytes an id on the host.
+ * Batches, questions and PageRank stay on the devices: by NCCL nothing of them goes over the host,
+ * but what the caller has there. Triangles, arrays and moves are work of the hosts.
+ *
+ * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 42
+ * bytes for each id of the whole graph, and 7 bytes an id on the host. There are at most 2048
+ * ranks.
  */
 #ifndef WHI_WORKLOAD_RANKS_SHARD_H
 #define WHI_WORKLOAD_RANKS_SHARD_H
@@ -44,8 +48,8 @@ typedef struct wh_shard_options {
     uint64_t most_vertices; /* ids that there can be; 0: as vertices */
     wh_shard_split split;
     int undirected;
-    uint64_t batch; /* arcs of the largest batch that comes to a rank, for which memory is taken at
-                       once; 0: when it comes */
+    uint64_t batch; /* arcs of the largest batch that comes to a rank, and goes from it, for which
+                       memory is taken at once; 0: when it comes */
     uint64_t piece; /* triangles: bytes of lists that this rank sends at a time; 0: 16 MiB */
 } wh_shard_options;
 
@@ -68,28 +72,37 @@ int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
  * from, to, n, done and erases are read, on the host or on the device of this rank (on_device,
  * after what `stream` still does); values must be NULL. n may differ between ranks, and be 0.
  * result and done (both may be NULL) are of this rank's arcs; an arc in the batches of two ranks is
- * applied for one of them.
+ * applied for one of them. The device does all that is to be done for each arc; what lies on the
+ * host is copied to it first, in one piece, and done is copied back.
  *
  * A batch is applied on all ranks or on none. In order: the owners insert what is to come; all
- * ranks agree; then they erase what is to go. If a rank could not insert, for want of memory or as
- * its device failed, the others take back what they inserted, which needs no memory: the status is
- * that rank's, result is 0, done is as it was, and the graph as before. If a rank does not come to
- * the agreement (it has ended) the others take it back as well, and report its end. Only a rank
- * that ends within the agreement itself can leave one of two others with the batch and the other
- * without it: both say at their next call, at the latest, that the rank has ended.
+ * ranks agree (where nothing goes, as they answer); then they erase what is to go. If a rank could
+ * not insert, for want of memory or as its device failed, the others take back what they inserted,
+ * which needs no memory: the status is that rank's, result is 0, done is as it was, and the graph
+ * as before. If a rank does not come to the agreement (it has ended) the others take it back as
+ * well, and report its end. Only a rank that ends within the agreement itself can leave one of two
+ * others with the batch and the other without it: both say at their next call, at the latest, that
+ * the rank has ended.
  *
  * While a mixed batch goes in, a rank needs memory for what comes before it has back what goes:
  * more than wh_graph_update, which erases first.
  *
+ * Device memory, which is kept for the next batch, in bytes: 13 for each arc of this rank's batch,
+ * 22 if undirected, 10 more if it lies on the host; 17 for each arc that comes, and what graph.h
+ * says; if mixed, up to 46 more. Ranks keep to what the others have room for: who has more to send
+ * than ever before says so first.
+ *
  * Errors: OUT_OF_MEMORY: a heap, device or host is full; NO_VERTEX: arcs of this rank's batch have
  * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values.
- * Cost: an arc is 8 bytes to its owner and 1 back, twice if undirected; three calls of the
- * communicator; the batch of graph.h; on the host O(n), and for mixed batches a sort. */
+ * Cost: an arc is 8 bytes to its owner and 1 back, twice if undirected; two calls of the
+ * communicator to insert, three for others, two more where one has more to send than ever before;
+ * the batch of graph.h; five kernels, and if mixed two more, of O(n); five waits. */
 wh_status wh_shard_insert(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_erase(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_update(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 
-/* done[i] (required): 1 if the arc is there, else 0. Cost: 8 bytes there, 1 back. */
+/* done[i] (required): 1 if the arc is there, else 0. Cost: 8 bytes there, 1 back; as an insertion,
+ * but for the batch of graph.h, which is wh_graph_has. */
 wh_status wh_shard_has(wh_shard *shard, const wh_graph_batch *batch);
 
 /* degree[v] of each id, on all ranks. Cost: 4 bytes a vertex from its owner to each rank. */
@@ -130,8 +143,11 @@ wh_status wh_shard_rebalance(wh_shard *shard, double most, uint64_t *moved);
 
 /* As wh_graph_pagerank: the same bits. rank: an entry for each id, on all ranks. start: NULL,
  * or such an array, the same on all ranks.
- * Device memory: 16 bytes an id. Cost: an iteration is a kernel of an atomic an arc, copies of 8
- * bytes an id to the device and back, and 8 bytes for each id from each rank to its owner. */
+ * Device memory: 20 bytes an id, 12 for each of this rank's, and what goes and comes: 16 an id at
+ * most; 4 of these 20, and the latter, are kept. Cost: an iteration is three kernels, of an atomic
+ * an arc, and 8 bytes for each id from each rank to its owner; if undirected, of a load an arc, and
+ * 8 bytes for each id from its owner to each rank; two calls of the communicator, and two waits.
+ * The first one, and the first after a move, has O(ids) on the host. */
 wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *options, float *rank,
                             wh_graph_pagerank_result *result);
 

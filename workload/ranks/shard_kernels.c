@@ -10,8 +10,8 @@
  * cursors[b]  stored by lay; fetch_add by scatter. What a block gets is its own
  * out         heads by lay, arcs by scatter: each word by the one lane that got its place
  * keys[k]     all set; once to a key, by cas. Who has changed it, writes holders[k]
- * holders[k]  fetch_or by settle: the one that finds it without TAKEN has the arc, and writes
- *             done[] of the holder; done[] of others is written by the lane that has the arc
+ * holders[k]  fetch_or by settle: the one that finds it without TAKEN reads done[] of the holder,
+ *             and may write it; nobody else does. done[] of others is written by their own lanes
  *
  * All accesses are relaxed: what one kernel writes, the next one of the stream reads. Progress: a
  * cas that fails has seen another key, and goes on to the next entry; no lane waits for another one
@@ -194,27 +194,6 @@ WH_KERNEL(scatter, whi_shard_routing, a) {
 /* --- what came ---------------------------------------------------------------------------------
  */
 
-WH_KERNEL(unpack, whi_shard_arrival, a) {
-    const uint64_t end = a.first[a.segments];
-    for (uint64_t k = a.first[0] + wh_thread_id(); k < end; k += wh_grid_threads()) {
-        uint32_t s = 0; /* the last message that begins at k or before */
-        for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
-            s += s + step < a.segments && a.first[s + step] <= k ? step : 0;
-        }
-        const uint64_t *in = a.in + (a.rank + s); /* heads before it */
-        const uint64_t arc = in[k + 1];
-        a.from[k] = wh_low_u32(arc);
-        a.to[k] = wh_high_u32(arc);
-        if (a.role != NULL) {
-            a.role[k] = k - a.first[s] < in[a.first[s]] ? WHI_SHARD_GOES : WHI_SHARD_COMES;
-        }
-    }
-}
-
-WH_FN uint64_t key_of(const whi_shard_local *l, uint64_t i) {
-    return (uint64_t)l->from[i] << 32 | l->to[i];
-}
-
 WH_FN uint64_t entry_of(const whi_shard_local *l, uint64_t key) {
     const uint64_t x = key * 0x9e3779b97f4a7c15u;
     return (x ^ x >> 32) & l->mask;
@@ -229,34 +208,46 @@ WH_FN uint64_t find(const whi_shard_local *l, uint64_t key) {
     return k;
 }
 
-WH_KERNEL(enter, whi_shard_local, l) {
-    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
-        if (l.role[i] != WHI_SHARD_COMES) {
-            continue;
+/* Arc i comes: the first one of those that are alike holds the entry. Returns its role. */
+WH_FN uint8_t enter(const whi_shard_local *l, uint64_t key, uint64_t i) {
+    uint64_t k = entry_of(l, key), old = wh_cas_u64_relaxed(&l->keys[k], NO_KEY, key);
+    while (old != NO_KEY && old != key) {
+        k = (k + 1) & l->mask;
+        old = wh_cas_u64_relaxed(&l->keys[k], NO_KEY, key);
+    }
+    if (old == NO_KEY) {
+        l->holders[k] = (uint32_t)i;
+    }
+    return old == NO_KEY ? WHI_SHARD_COMES : WHI_SHARD_AGAIN;
+}
+
+WH_KERNEL(unpack, whi_shard_arrival, a) {
+    const uint64_t end = a.first[a.segments];
+    for (uint64_t k = a.first[0] + wh_thread_id(); k < end; k += wh_grid_threads()) {
+        uint32_t s = 0; /* the last message that begins at k or before */
+        for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
+            s += s + step < a.segments && a.first[s + step] <= k ? step : 0;
         }
-        const uint64_t key = key_of(&l, i);
-        uint64_t k = entry_of(&l, key), old = wh_cas_u64_relaxed(&l.keys[k], NO_KEY, key);
-        while (old != NO_KEY && old != key) {
-            k = (k + 1) & l.mask;
-            old = wh_cas_u64_relaxed(&l.keys[k], NO_KEY, key);
-        }
-        if (old == NO_KEY) {
-            l.holders[k] = (uint32_t)i;
+        const uint64_t *in = a.in + (a.rank + s); /* heads before it */
+        const uint64_t arc = in[k + 1];
+        a.to.from[k] = wh_low_u32(arc);
+        a.to.to[k] = wh_high_u32(arc);
+        if (a.to.role != NULL) {
+            const int goes = k - a.first[s] < in[a.first[s]];
+            a.to.role[k] = goes ? WHI_SHARD_GOES : enter(&a.to, arc, k);
         }
     }
 }
 
 WH_KERNEL(sort_out, whi_shard_local, l) {
     for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
-        if (l.role[i] == WHI_SHARD_GOES && l.keys[find(&l, key_of(&l, i))] != NO_KEY) {
-            l.role[i] = WHI_SHARD_STAYS;
+        const uint32_t from = l.from[i];
+        uint8_t role = l.role[i];
+        if (role == WHI_SHARD_GOES && l.keys[find(&l, (uint64_t)l.to[i] << 32 | from)] != NO_KEY) {
+            role = l.role[i] = WHI_SHARD_STAYS;
         }
-    }
-}
-
-WH_KERNEL(select_some, whi_shard_local, l) {
-    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
-        l.some[i] = (l.role[i] & l.roles) != 0 ? l.from[i] : WHI_SHARD_NOWHERE;
+        l.comes[i] = role == WHI_SHARD_COMES ? from : WHI_SHARD_NOWHERE;
+        l.goes[i] = role == WHI_SHARD_GOES ? from : WHI_SHARD_NOWHERE;
     }
 }
 
@@ -268,20 +259,27 @@ WH_KERNEL(applied, whi_shard_local, l) {
     }
 }
 
-/* An arc that goes and comes, and was there: of each kind one copy is gone, and new. */
+/* An arc goes and comes. If it was there, one copy of each is gone, and new. Returns what became of
+ * copy i of those that go. */
+WH_FN uint8_t settle_stays(const whi_shard_local *l, uint64_t i) {
+    const uint64_t k = find(l, (uint64_t)l->to[i] << 32 | l->from[i]);
+    const uint32_t holder = wh_fetch_or_u32_relaxed(&l->holders[k], TAKEN);
+    uint8_t done = WH_GRAPH_NO_CHANGE;
+    if ((holder & TAKEN) == 0 && l->done[holder] == WH_GRAPH_NO_CHANGE) {
+        l->done[holder] = done = WH_GRAPH_APPLIED;
+    }
+    return done;
+}
+
 WH_KERNEL(settle, whi_shard_local, l) {
     for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
-        if (l.role[i] == WHI_SHARD_GOES) {
+        const uint8_t role = l.role[i];
+        if (role == WHI_SHARD_GOES) {
             l.done[i] = l.gone[i];
-        } else if (l.role[i] == WHI_SHARD_STAYS) {
-            uint32_t holder = TAKEN;
-            if (l.had[i] == 1) {
-                holder = wh_fetch_or_u32_relaxed(&l.holders[find(&l, key_of(&l, i))], TAKEN);
-            }
-            l.done[i] = (holder & TAKEN) == 0 ? WH_GRAPH_APPLIED : WH_GRAPH_NO_CHANGE;
-            if ((holder & TAKEN) == 0) {
-                l.done[holder] = WH_GRAPH_APPLIED;
-            }
+        } else if (role == WHI_SHARD_AGAIN) {
+            l.done[i] = WH_GRAPH_NO_CHANGE;
+        } else if (role == WHI_SHARD_STAYS) {
+            l.done[i] = settle_stays(&l, i);
         }
     }
 }
@@ -358,9 +356,7 @@ static wh_status local(local_fn kernel, wh_device *device, const whi_shard_local
     static wh_status start_##kernel(wh_device *device, const whi_shard_local *a) { \
         return local(kernel, device, a);                                           \
     }
-START_LOCAL(enter)
 START_LOCAL(sort_out)
-START_LOCAL(select_some)
 START_LOCAL(applied)
 START_LOCAL(settle)
 
@@ -370,6 +366,6 @@ static wh_status start_tell(wh_device *device, const whi_shard_told *t) {
 }
 
 WH_TABLE_ONCE(whi_shard_kernels) = {
-    start_count,    start_lay,         start_scatter, start_unpack, start_enter,
-    start_sort_out, start_select_some, start_applied, start_settle, start_tell,
+    start_count,    start_lay,     start_scatter, start_unpack,
+    start_sort_out, start_applied, start_settle,  start_tell,
 };

@@ -31,36 +31,33 @@ typedef struct whi_shard_routing {
     uint64_t *out;     /* messages */
 } whi_shard_routing;
 
+/* What arcs of a mixed batch do on this rank. */
+#define WHI_SHARD_COMES 1u
+#define WHI_SHARD_GOES 2u
+#define WHI_SHARD_STAYS 3u /* it goes, and comes as well */
+#define WHI_SHARD_AGAIN 4u /* it comes, as another one does */
+
+/* Arcs that came, and what became of them. From `role` on: of a mixed batch alone. */
+typedef struct whi_shard_local {
+    uint32_t *from, *to;
+    uint64_t n;
+    uint8_t *done; /* of the insertion, or erasure; in the end, of all */
+    uint8_t *role;
+    uint32_t *comes, *goes; /* from of the arcs that do; NOWHERE for others */
+    uint8_t *gone;          /* done of the erasure */
+    uint64_t *keys;         /* a table of arcs that come: all bits set, where there is none */
+    uint32_t *holders;      /* of each: which arc it is, of those that are alike */
+    uint64_t mask;          /* entries of the table - 1 */
+} whi_shard_local;
+
 /* Messages that came, one behind the other. */
 #define WHI_SHARD_SEGMENTS 32u
 typedef struct whi_shard_arrival {
     const uint64_t *in;
     uint64_t first[WHI_SHARD_SEGMENTS + 1]; /* the place of each message's first arc; the end */
     uint32_t segments, rank;                /* of which rank the first one is */
-    uint32_t *from, *to;                    /* of each place */
-    uint8_t *role;                          /* WHI_SHARD_COMES or GOES; NULL: not asked for */
+    whi_shard_local to;
 } whi_shard_arrival;
-
-/* What arcs of a mixed batch do on this rank. */
-#define WHI_SHARD_COMES 1u
-#define WHI_SHARD_GOES 2u
-#define WHI_SHARD_STAYS 4u /* it goes, and comes as well */
-
-/* Arcs that came, and what became of them. */
-typedef struct whi_shard_local {
-    uint32_t *from;
-    const uint32_t *to;
-    uint8_t *role;
-    uint64_t n;
-    uint32_t *some;    /* select: from of the arcs whose role is in `roles`, NOWHERE for others */
-    uint32_t roles;    /* select */
-    uint8_t *done;     /* of the insertion; in the end, of all */
-    uint8_t *gone;     /* of the erasure */
-    uint8_t *had;      /* 1: it was there before */
-    uint64_t *keys;    /* a table of arcs that come: all bits set, where there is none */
-    uint32_t *holders; /* of each: which arc it is; TAKEN: an arc that goes has had it */
-    uint64_t mask;     /* entries of the table - 1 */
-} whi_shard_local;
 
 /* What became of the arcs of the batch. */
 typedef struct whi_shard_told {
@@ -76,12 +73,10 @@ typedef struct whi_shard_kernels {
     wh_status (*count)(wh_device *device, const whi_shard_routing *r);   /* bins; seen */
     wh_status (*lay)(wh_device *device, const whi_shard_routing *r);     /* bins get places */
     wh_status (*scatter)(wh_device *device, const whi_shard_routing *r); /* arcs to messages */
-    wh_status (*unpack)(wh_device *device, const whi_shard_arrival *a);
-    wh_status (*enter)(wh_device *device, const whi_shard_local *l); /* what comes: to the table */
-    wh_status (*sort_out)(wh_device *device, const whi_shard_local *l); /* what stays */
-    wh_status (*select)(wh_device *device, const whi_shard_local *l);
-    wh_status (*applied)(wh_device *device, const whi_shard_local *l); /* from: only of those */
-    wh_status (*settle)(wh_device *device, const whi_shard_local *l); /* done of what goes, stays */
+    wh_status (*unpack)(wh_device *device, const whi_shard_arrival *a);  /* and the table */
+    wh_status (*sort_out)(wh_device *device, const whi_shard_local *l);  /* comes, goes */
+    wh_status (*applied)(wh_device *device, const whi_shard_local *l);   /* from: only of those */
+    wh_status (*settle)(wh_device *device, const whi_shard_local *l);    /* done, of all */
     wh_status (*tell)(wh_device *device, const whi_shard_told *t);
 } whi_shard_kernels;
 

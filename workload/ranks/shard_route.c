@@ -153,7 +153,7 @@ static int lay_arcs(wh_shard *s, whi_shard_route *r) {
     whi_shard_local *l = &r->came;
     const uint64_t n = l->n, words = whi_shard_padded(4 * n), bytes = whi_shard_padded(n);
     const int mixed = r->kind == WHI_SHARD_MIXED;
-    if (!whi_shard_room(s, &s->arcs, mixed ? 3 * words + 4 * bytes : 2 * words + bytes)) {
+    if (!whi_shard_room(s, &s->arcs, mixed ? 4 * words + 3 * bytes : 2 * words + bytes)) {
         return 0;
     }
     unsigned char *at = s->arcs.p;
@@ -161,23 +161,39 @@ static int lay_arcs(wh_shard *s, whi_shard_route *r) {
     l->to = whi_shard_piece(&at, 4 * n);
     l->done = whi_shard_piece(&at, n);
     if (mixed) {
-        l->some = whi_shard_piece(&at, 4 * n);
+        l->comes = whi_shard_piece(&at, 4 * n);
+        l->goes = whi_shard_piece(&at, 4 * n);
         l->role = whi_shard_piece(&at, n);
         l->gone = whi_shard_piece(&at, n);
-        l->had = whi_shard_piece(&at, n);
     }
     return 1;
+}
+
+/* An empty table for the arcs of a mixed batch that come. */
+static wh_status lay_table(wh_shard *s, whi_shard_local *l) {
+    uint64_t entries = 64;
+    while (entries < l->n + l->n / 2) {
+        entries *= 2;
+    }
+    if (!whi_shard_room(s, &s->table, 12 * entries)) {
+        return WH_OUT_OF_MEMORY;
+    }
+    l->keys = (uint64_t *)(void *)s->table.p;
+    l->holders = (uint32_t *)(void *)(l->keys + entries);
+    l->mask = entries - 1;
+    return wh_device_set(s->device, l->keys, 0xff, 8 * entries);
 }
 
 static wh_status unpack(wh_shard *s, whi_shard_route *r) {
     whi_shard_arrival a;
     uint64_t place = 0;
-    wh_status status = WH_OK;
     memset(&a, 0, sizeof a);
+    if (!lay_arcs(s, r)) {
+        return WH_OUT_OF_MEMORY;
+    }
+    wh_status status = r->kind == WHI_SHARD_MIXED ? lay_table(s, &r->came) : WH_OK;
     a.in = (const uint64_t *)(const void *)(s->size == 1 ? s->sends.p : s->came.data);
-    a.from = r->came.from;
-    a.to = (uint32_t *)(uintptr_t)r->came.to;
-    a.role = r->came.role;
+    a.to = r->came;
     for (int p = 0; p < s->size && status == WH_OK; p++) {
         a.rank = a.segments == 0 ? (uint32_t)p : a.rank;
         a.first[a.segments++] = place;
@@ -208,7 +224,7 @@ wh_status whi_shard_send(wh_shard *s, whi_shard_route *r) {
         r->came.n = 0;
     }
     if (r->came.n != 0) {
-        const wh_status came = lay_arcs(s, r) ? unpack(s, r) : WH_OUT_OF_MEMORY;
+        const wh_status came = unpack(s, r);
         whi_shard_report(s, came, "a batch could not be unpacked on the device");
         r->came.n = came == WH_OK ? r->came.n : 0;
     }
@@ -248,6 +264,7 @@ wh_status whi_shard_answer(wh_shard *s, whi_shard_route *r, wh_graph_result *res
         memcpy(s->out_bytes, s->came_arcs, (size_t)s->size * sizeof *s->out_bytes);
         status = wh_comm_all_to_all(s->comm, r->came.done, s->out_bytes, &s->answers);
     }
+    r->is_agreed |= wh_comm_agreed(s->comm);
     if (status != WH_OK || r->on.n == 0) {
         whi_shard_lap(s, &s->times.answer);
         return status;

@@ -17,6 +17,7 @@ typedef struct whi_shard_route {
     whi_shard_kind kind;
     whi_shard_routing on; /* the batch on the device */
     uint8_t *told;        /* on the device: what became of its arcs; NULL: nobody asks */
+    int is_agreed;        /* all ranks know that all have done, or can do, their part */
     whi_shard_local came; /* what other ranks' batches bring, in the order of the ranks */
 } whi_shard_route;
 
@@ -25,7 +26,9 @@ typedef struct whi_shard_route {
 wh_status whi_shard_send(wh_shard *shard, whi_shard_route *route);
 
 /* came.done of all owners goes back, to the batch's own done; of two ways that from the smaller
- * end. An arc with an end that is no vertex gets NO_VERTEX. result: how many of each. */
+ * end. An arc with an end that is no vertex gets NO_VERTEX. result: how many of each. A rank that
+ * could not do its part reports it before: then nothing goes back, and the ranks have not agreed.
+ */
 wh_status whi_shard_answer(wh_shard *shard, whi_shard_route *route, wh_graph_result *result);
 
 #endif

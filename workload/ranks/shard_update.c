@@ -28,11 +28,6 @@ static wh_status but_no_vertex(wh_status status) {
     return status == WH_NO_VERTEX ? WH_OK : status;
 }
 
-static wh_status select_some(wh_shard *s, whi_shard_local *l, uint32_t roles) {
-    l->roles = roles;
-    return s->kernels->select(s->device, l);
-}
-
 /* --- up to the agreement ------------------------------------------------------------------------
  */
 
@@ -59,46 +54,20 @@ static wh_status insert(wh_shard *s, const whi_shard_local *l, const uint32_t *f
     return status;
 }
 
-/* Which arcs go and come. */
-static wh_status prepare_table(wh_shard *s, whi_shard_local *l) {
-    uint64_t entries = 64;
-    while (entries < l->n + l->n / 2) {
-        entries *= 2;
-    }
-    if (!whi_shard_room(s, &s->table, 12 * entries)) {
-        return WH_OUT_OF_MEMORY;
-    }
-    l->keys = (uint64_t *)(void *)s->table.p;
-    l->holders = (uint32_t *)(void *)(l->keys + entries);
-    l->mask = entries - 1;
-    wh_status status = wh_device_set(s->device, l->keys, 0xff, 8 * entries);
-    status = status == WH_OK ? s->kernels->enter(s->device, l) : status;
-    return status == WH_OK ? s->kernels->sort_out(s->device, l) : status;
-}
-
-static wh_status prepare_mixed(wh_shard *s, whi_shard_local *l, uint64_t *applied) {
-    const wh_graph_batch asked = batch_of(l, l->some, l->had);
-    wh_status status = prepare_table(s, l);
-    status = status == WH_OK ? select_some(s, l, WHI_SHARD_STAYS) : status;
-    status = status == WH_OK ? wh_graph_has(s->graph, &asked) : status;
-    status = status == WH_OK ? select_some(s, l, WHI_SHARD_COMES) : status;
-    return status == WH_OK ? insert(s, l, l->some, applied) : status;
-}
-
 /* What comes is there, and what goes can go. */
 static wh_status prepare(wh_shard *s, whi_shard_route *r, uint64_t *applied) {
-    whi_shard_local *l = &r->came;
+    const whi_shard_local *l = &r->came;
     if (l->n == 0) {
         return WH_OK;
     }
-    switch (r->kind) {
-    case WHI_SHARD_INSERTED:
-        return insert(s, l, l->from, applied);
-    case WHI_SHARD_ERASED:
+    if (r->kind == WHI_SHARD_ERASED) {
         return prepare_erase(s, l);
-    default:
-        return prepare_mixed(s, l, applied);
     }
+    if (r->kind == WHI_SHARD_INSERTED) {
+        return insert(s, l, l->from, applied);
+    }
+    const wh_status status = s->kernels->sort_out(s->device, l);
+    return status == WH_OK ? insert(s, l, l->comes, applied) : status;
 }
 
 /* --- after it -----------------------------------------------------------------------------------
@@ -113,23 +82,30 @@ static wh_status take_back(wh_shard *s, whi_shard_local *l) {
 /* All ranks have agreed. */
 static wh_status commit(wh_shard *s, whi_shard_route *r) {
     whi_shard_local *l = &r->came;
-    wh_status status = WH_OK;
-    if (l->n == 0 || r->kind == WHI_SHARD_INSERTED) {
+    const int mixed = r->kind == WHI_SHARD_MIXED;
+    if (l->n == 0) {
         return WH_OK;
     }
-    if (r->kind == WHI_SHARD_MIXED) {
-        const wh_graph_batch b = batch_of(l, l->some, l->gone);
-        status = select_some(s, l, WHI_SHARD_GOES);
-        status = status == WH_OK ? but_no_vertex(wh_graph_erase(s->graph, &b, NULL)) : status;
-        status = status == WH_OK ? s->kernels->settle(s->device, l) : status;
-    } else {
-        const wh_graph_batch b = batch_of(l, l->from, l->done);
-        status = wh_graph_erase(s->graph, &b, NULL);
-    }
+    const wh_graph_batch b = batch_of(l, mixed ? l->goes : l->from, mixed ? l->gone : l->done);
+    wh_status status = but_no_vertex(wh_graph_erase(s->graph, &b, NULL));
+    status = status == WH_OK && mixed ? s->kernels->settle(s->device, l) : status;
     return status == WH_OK ? status
                            : wh_comm_give_up(s->comm, status,
                                              "arcs could not be erased: a part of the batch is "
                                              "missing");
+}
+
+/* Where nothing goes, ranks agree as they answer. */
+static wh_status agree(wh_shard *s, whi_shard_route *r) {
+    if (r->kind == WHI_SHARD_INSERTED) {
+        return WH_OK;
+    }
+    wh_status status = wh_comm_agree(s->comm);
+    r->is_agreed = status == WH_OK;
+    whi_shard_lap(s, &s->times.agree);
+    status = status == WH_OK ? commit(s, r) : status;
+    whi_shard_lap(s, &s->times.apply);
+    return status;
 }
 
 static wh_status apply(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
@@ -140,15 +116,12 @@ static wh_status apply(wh_shard *s, whi_shard_route *r, wh_graph_result *result)
     }
     whi_shard_report(s, prepare(s, r, &applied), "a batch on this rank");
     whi_shard_lap(s, &s->times.apply);
-    status = wh_comm_agree(s->comm);
-    whi_shard_lap(s, &s->times.agree);
-    if (status == WH_OK) {
-        status = commit(s, r);
-    } else if (applied != 0 && take_back(s, &r->came) != WH_OK) {
+    status = agree(s, r);
+    status = status == WH_OK ? whi_shard_answer(s, r, result) : status;
+    if (applied != 0 && !r->is_agreed && take_back(s, &r->came) != WH_OK) {
         (void)wh_comm_give_up(s->comm, status, "arcs of a batch could not be taken back");
     }
-    whi_shard_lap(s, &s->times.apply);
-    return status == WH_OK ? whi_shard_answer(s, r, result) : status;
+    return status;
 }
 
 /* --- calls --------------------------------------------------------------------------------------
