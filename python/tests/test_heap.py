@@ -562,6 +562,26 @@ class Peers(unittest.TestCase):
                 heap.check()
                 heap.close()
 
+    def test_forgotten_peers(self):
+        """Devices that nobody has leave their peers between the calls of other threads."""
+        device, ended, wrong = warpheap.Device("sim"), threading.Event(), []
+
+        def work():
+            try:
+                with warpheap.Heap(MIB, device) as heap:
+                    while not ended.is_set():
+                        heap.free(heap.malloc([24] * 32))
+            except Exception as error:
+                wrong.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for seed in range(100):
+            warpheap.Heap(MIB, warpheap.Device("sim", seed=seed)).enable_peer(device)
+        ended.set()
+        thread.join()
+        self.assertEqual(wrong, [])
+
 
 class Views(unittest.TestCase):
     def setUp(self):

@@ -80,6 +80,11 @@ class Turn:
             first._give()
 
 
+def _close(turn, pointer):
+    with turn:  # peers that it leaves may run kernels
+        library().device_close(pointer)
+
+
 class Device:
     """A GPU, or the simulated device. A context manager; heaps keep it open until they end.
 
@@ -99,7 +104,7 @@ class Device:
         lib.device_open(ctypes.byref(pointer), c_text(spec, "the device"), ctypes.byref(options))
         self._pointer = pointer.value
         self._lock = Turn()
-        self._close = weakref.finalize(self, lib.device_close, self._pointer)
+        self._close = weakref.finalize(self, _close, self._lock, self._pointer)
         info = lib.device_get_info(self._pointer).contents.as_dict()
         info["target"] = TARGETS[info["target"]]
         info["spec"] = "sim" if info["target"] == "sim" else f"cuda:{info['ordinal']}"
