@@ -48,6 +48,8 @@ class Turn:
             if not turn._lock.acquire(blocking=wait):
                 return False
             if turn._next is None:
+                if turn is not self:
+                    self._next = turn  # not by way of all that have come and gone
                 self._taken.append(turn)
                 return True
             turn._lock.release()  # it became another one's while this thread waited
