@@ -379,9 +379,9 @@ impl Heap {
         Ok(word)
     }
 
-    /// The bytes of a wh_heap_ref, for kernels in CUDA C++ that include warpheap/warpheap.h, of this
-    /// version, and get it by value. Of a heap with peers: kernels that are compiled with WH_PEERS
-    /// as 1, which nobody checks here.
+    /// The bytes of a wh_heap_ref, for kernels in CUDA C++ that include warpheap/warpheap.h, of
+    /// this version, and get it by value. Of a heap with peers: kernels that are compiled with
+    /// WH_PEERS as 1, which nobody checks here.
     pub fn handle_struct(&mut self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let target = i32::from(!self.device.is_simulated());
