@@ -226,11 +226,13 @@ static inline wh_status wh_heap_growth_get_info(wh_heap *heap, wh_growth_info *i
  * stays open when the heap is gone: CUDA does not count who wants it. A reserved heap opens its own
  * memory alone. Memory of the caller's from cuMemMap he has opened himself.
  *
- * Wants a heap that no kernel uses. Errors: UNSUPPORTED (without WH_CAP_PEERS; 32 peers are there;
+ * Wants a heap that no kernel uses. The heap may be of any memory, reserved, and growing already.
+ * Errors, which wh_last_error_text explains: UNSUPPORTED (without WH_CAP_PEERS; 32 peers are there;
  * on a GPU, a heap that keeps records, whose atomics are in the host's memory, or for which
- * wh_heap_abi1_handle has been called), BAD_ARGUMENT (the heap's own GPU), WRONG_TARGET (one is a
- * GPU and one the simulated device), NO_PEER_ACCESS, NO_PEER_ATOMICS, DEVICE_ERROR. On failure the
- * heap is as before.
+ * wh_heap_abi1_handle has been called), BAD_ARGUMENT (NULL; the heap's own GPU, by whichever
+ * wh_device), WRONG_TARGET (one is a GPU and one the simulated device), NO_PEER_ACCESS,
+ * NO_PEER_ATOMICS; and DEVICE_ERROR, of the driver or of a kernel that failed before, of either
+ * device: wh_device_error_text of the heap's device has the line. On failure the heap is as before.
  * Cost: calls of the driver. malloc and free of the own GPU have system scope (docs/CUDA.md). */
 wh_status wh_heap_enable_peer(wh_heap *heap, wh_device *device);
 uint32_t wh_heap_peers(const wh_heap *heap); /* how many there are. 0: of no heap */

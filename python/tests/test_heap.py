@@ -50,7 +50,7 @@ class Life(unittest.TestCase):
                      gauge.read, lambda: gauge.publish("/nowhere"), lambda: heap.extend(1),
                      lambda: heap.view(p, 1), lambda: heap.read(p, 1), lambda: heap.write(p, b""),
                      lambda: heap.blocks_left(1), lambda: heap.handle_struct, lambda: heap.handle,
-                     heap.__enter__):
+                     heap.__enter__, lambda: heap.enable_peer("sim"), lambda: heap.peers):
             with refused(self, warpheap.ClosedError, "closed"):
                 call()
         gauge.close()
@@ -463,6 +463,124 @@ class Reserved(unittest.TestCase):
             for words in ({"wait_us": 2**32}, {"max_bytes": -1}, {"step_bytes": 0.5}):
                 with self.assertRaises(ValueError):
                     heap.growth_start(**words)
+
+
+class Peers(unittest.TestCase):
+    def test_several(self):
+        one, two, three = (warpheap.Device("sim", seed=seed) for seed in range(3))
+        with warpheap.Heap(MIB, one) as heap:
+            self.assertEqual(heap.peers, ())
+            for _ in range(2):  # again is no error
+                heap.enable_peer(two)
+                heap.enable_peer(three)
+                self.assertEqual(heap.peers, (two, three))
+            two.close()  # the heap keeps it
+            heap.enable_peer("sim")
+            self.assertEqual(heap.peers[2].target, "sim")
+            p = heap.malloc(100)
+            heap.write(p, b"there")
+            self.assertGreater(len(heap.handle_struct), 100)
+            heap.check()
+        with warpheap.Heap(MIB, three, reserve_bytes=8 * MIB) as heap:
+            heap.growth_start()
+            heap.enable_peer(one)
+            self.assertIsNotNone(heap.malloc(4 * MIB))
+
+    def test_refused(self):
+        device, closed = warpheap.Device("sim"), warpheap.Device("sim")
+        closed.close()
+        with warpheap.Heap(MIB, device) as heap:
+            for error, text, what in (
+                    (warpheap.ArgumentError, "no peer of itself", device),
+                    (warpheap.ClosedError, "the device is closed", closed),
+                    (warpheap.ArgumentError, "WH_BAD_ARGUMENT", "simm"),
+                    (TypeError, "named by a string", None), (TypeError, "named by a string", heap)):
+                with refused(self, error, text):
+                    heap.enable_peer(what)
+                self.assertEqual(heap.peers, ())
+            self.assertIsNotNone(heap.malloc(1))
+        for name in {a["name"] for a in warpheap.allocators()
+                     if "peers" not in a["caps"] and "sim" in a["caps"]}:
+            with warpheap.Heap(64 * MIB, device, allocator=name) as heap:
+                with refused(self, warpheap.UnsupportedError, "for kernels of one device"):
+                    heap.enable_peer("sim")
+
+    def test_one_turn(self):
+        """Peers run their kernels together, so the calls of all of them take turns."""
+        one, two, other = (warpheap.Device("sim") for _ in range(3))
+        heaps = [warpheap.Heap(MIB, device) for device in (one, two, other)]
+        heaps[0].enable_peer(two)
+        with refused(self, warpheap.ArgumentError, "itself"):
+            heaps[2].enable_peer(other)
+        begun, done = threading.Event(), []
+
+        def work(i):
+            begun.set()
+            done.append((i, heaps[i].stats()["live_blocks"]))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in (1, 2)]
+        with one._lock:
+            for thread in threads:
+                thread.start()
+            threads[1].join()
+            begun.wait()
+            threads[0].join(0.1)
+            self.assertEqual(done, [(2, 0)])
+        threads[0].join()
+        self.assertEqual(done, [(2, 0), (1, 0)])
+        for heap in heaps:
+            heap.close()
+
+    def test_threads(self):
+        """Threads that use heaps of devices, while these become peers, in any order."""
+        wrong = []
+
+        def work(mine, device, n):
+            try:
+                for step in range(60):
+                    blocks = mine.malloc([24] * n)
+                    if step == 20:
+                        mine.enable_peer(device)
+                    if mine.stats()["live_blocks"] != n:
+                        wrong.append("a block is lost")
+                    mine.free(blocks)
+            except Exception as error:
+                wrong.append(error)
+
+        for seed in range(10):
+            devices = [warpheap.Device("sim", seed=seed, policy="random") for _ in range(3)]
+            heaps = [warpheap.Heap(MIB, device) for device in devices]
+            threads = [threading.Thread(target=work, args=(heaps[i], devices[(i + 1) % 3], 8 + i))
+                       for i in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(wrong, [])
+            self.assertEqual([len(heap.peers) for heap in heaps], [1, 1, 1])
+            for heap in heaps:
+                heap.check()
+                heap.close()
+
+    def test_forgotten_peers(self):
+        """Devices that nobody has leave their peers between the calls of other threads."""
+        device, ended, wrong = warpheap.Device("sim"), threading.Event(), []
+
+        def work():
+            try:
+                with warpheap.Heap(MIB, device) as heap:
+                    while not ended.is_set():
+                        heap.free(heap.malloc([24] * 32))
+            except Exception as error:
+                wrong.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for seed in range(100):
+            warpheap.Heap(MIB, warpheap.Device("sim", seed=seed)).enable_peer(device)
+        ended.set()
+        thread.join()
+        self.assertEqual(wrong, [])
 
 
 class Views(unittest.TestCase):

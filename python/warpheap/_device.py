@@ -1,4 +1,5 @@
 """Devices: GPUs, and the simulated one."""
+import contextlib
 import ctypes
 import threading
 import weakref
@@ -30,6 +31,62 @@ def _sim_options(given):
     return options
 
 
+class Turn:
+    """The lock of a device and its heaps, for `with`. Devices that are peers run their kernels
+    together, so they have one lock from then on: `_next` says whose."""
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        self._next = None
+        self._taken = []  # by whoever has it: what to release
+
+    def _take(self, wait=True):
+        while True:
+            turn = self
+            while turn._next is not None:
+                turn = turn._next
+            if not turn._lock.acquire(blocking=wait):
+                return False
+            if turn._next is None:
+                if turn is not self:
+                    self._next = turn  # not by way of all that have come and gone
+                self._taken.append(turn)
+                return True
+            turn._lock.release()  # it became another one's while this thread waited
+
+    def _give(self):
+        self._taken.pop()._lock.release()
+
+    def __enter__(self):
+        self._take()
+
+    def __exit__(self, *_):
+        self._give()
+
+    @contextlib.contextmanager
+    def joining(self, other):
+        """Has both; after the end, unless something was raised, they are one."""
+        first, second = self, other
+        first._take()
+        while not second._take(wait=False):  # nobody waits who has one
+            first._give()
+            first, second = second, first
+            first._take()
+        try:
+            yield
+            mine, theirs = self._taken[-1], other._taken[-1]
+            if mine is not theirs:
+                theirs._next = mine
+        finally:
+            second._give()
+            first._give()
+
+
+def _close(turn, pointer):
+    with turn:  # peers that it leaves may run kernels
+        library().device_close(pointer)
+
+
 class Device:
     """A GPU, or the simulated device. A context manager; heaps keep it open until they end.
 
@@ -48,8 +105,8 @@ class Device:
         options = _sim_options(sim)
         lib.device_open(ctypes.byref(pointer), c_text(spec, "the device"), ctypes.byref(options))
         self._pointer = pointer.value
-        self._lock = threading.RLock()
-        self._close = weakref.finalize(self, lib.device_close, self._pointer)
+        self._lock = Turn()
+        self._close = weakref.finalize(self, _close, self._lock, self._pointer)
         info = lib.device_get_info(self._pointer).contents.as_dict()
         info["target"] = TARGETS[info["target"]]
         info["spec"] = "sim" if info["target"] == "sim" else f"cuda:{info['ordinal']}"

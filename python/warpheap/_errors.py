@@ -20,7 +20,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class UnsupportedError(Error):
-    """This allocator, device or build does not offer that."""
+    """This allocator, device or build does not offer that, or this link between two GPUs."""
 
 
 class NoDeviceError(Error):
@@ -58,7 +58,10 @@ CLASSES = {
     "WH_NO_DEVICE": NoDeviceError,
     "WH_OUT_OF_MEMORY": OutOfMemoryError,
     "WH_RESERVE_FULL": OutOfMemoryError,
+    "WH_WRONG_TARGET": ArgumentError,
     "WH_UNSUPPORTED": UnsupportedError,
+    "WH_NO_PEER_ACCESS": UnsupportedError,
+    "WH_NO_PEER_ATOMICS": UnsupportedError,
     "WH_DEVICE_ERROR": DeviceError,
     "WH_CORRUPT": CorruptError,
     "WH_IO_ERROR": FileError,

@@ -165,6 +165,7 @@ class Heap:
             except _errors.Error as error:
                 raise error from (raised[0] if raised else None)
         self._core = _Core(pointer.value, device, held)
+        self._peers = ()
         self.device = device
         self.allocator = _allocator(library().heap_allocator(pointer))
         self._gauge = None
@@ -240,6 +241,28 @@ class Heap:
             return "<warpheap.Heap closed>"
         return (f"<warpheap.Heap {self.allocator['name']}, {self.extent()['mapped']:,} bytes on "
                 f"{self.device.info['spec']}>")
+
+    # --- kernels of other devices -----------------------------------------------------------
+
+    def enable_peer(self, device):
+        """Opens the heap to kernels of another device, a Device or its name, beside those of its
+        own. All these kernels are compiled with WH_PEERS as 1, and get handle_struct. More than
+        once for a device is no error. The heap keeps it open."""
+        device = device if isinstance(device, Device) else Device(device)
+        core = self._core
+        if core is None:
+            raise _errors.ClosedError("the heap is closed")
+        with core.device._lock.joining(device._lock):
+            core.live()
+            core.device._told(library().heap_enable_peer, core.pointer, device._live())
+            if library().heap_peers(core.pointer) > len(self._peers):
+                self._peers += (device,)
+
+    @property
+    def peers(self):
+        """The devices, beside its own, whose kernels may use the heap: a tuple."""
+        with self._calling():
+            return self._peers
 
     def reset(self, stream=None):
         """Every block is gone, and the heap as new."""
@@ -505,13 +528,14 @@ class Heap:
     @property
     def handle_struct(self):
         """The bytes of a wh_heap_ref: for kernels that include warpheap/warpheap.h, of this
-        version, and get it by value or in device memory."""
+        version, and get it by value or in device memory. Of a heap with peers: kernels that are
+        compiled with WH_PEERS as 1, which nobody checks here."""
         with self._calling() as core:
             size = library().heap_handle_bytes(core.pointer)
             copy = ctypes.create_string_buffer(size)
             target = 1 if core.device.target == "cuda" else 0
             kind = HandleKind(allocator=self.allocator["name"].encode(), handle_bytes=size,
-                              version=library().version(), target=target, checks=1)
+                              version=library().version(), target=target, checks=1, peers=1)
             library().heap_copy_handle(core.pointer, ctypes.byref(kind), copy)
         return copy.raw
 

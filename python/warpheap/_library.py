@@ -213,6 +213,8 @@ FUNCTIONS = {
     "wh_heap_trim": (TOLD, [c_void_p, c_uint64, POINTER(c_uint64)]),
     "wh_heap_extent": (STATUS, [c_void_p, POINTER(c_uint64), POINTER(c_uint64),
                                 POINTER(c_uint64)]),
+    "wh_heap_enable_peer": (TOLD, [c_void_p, c_void_p]),
+    "wh_heap_peers": (c_uint32, [c_void_p]),
     "wh_heap_growth_start": (TOLD, [c_void_p, POINTER(GrowthOptions)]),
     "wh_heap_growth_stop": (TOLD, [c_void_p]),
     "wh_heap_growth_poll": (STATUS, [c_void_p]),

@@ -103,6 +103,29 @@ pub struct wh_heap_call {
     pub align: u64,
 }
 
+#[repr(C)]
+pub struct wh_handle_kind {
+    pub struct_bytes: u64,
+    pub allocator: *const c_char,
+    pub handle_bytes: u64,
+    pub layout: u64,
+    pub version: u32,
+    pub target: c_int,
+    pub checks: u64,
+    pub peers: u64,
+}
+
+#[repr(C)]
+pub struct wh_allocator_info {
+    pub name: *const c_char,
+    pub title: *const c_char,
+    pub source: *const c_char,
+    pub caps: u32,
+    pub max_align: u32,
+    pub max_size: u64,
+    pub family: *const c_char,
+}
+
 pub type wh_visit_fn =
     Option<unsafe extern "C" fn(context: *mut c_void, block: *mut c_void, usable: u64) -> c_int>;
 
@@ -149,6 +172,15 @@ extern "C" {
         mapped: *mut u64,
         reserved: *mut u64,
         granule: *mut u64,
+    ) -> wh_status;
+    pub fn wh_heap_enable_peer(heap: *mut wh_heap, device: *mut wh_device) -> wh_status;
+    pub fn wh_heap_peers(heap: *const wh_heap) -> u32;
+    pub fn wh_heap_allocator(heap: *const wh_heap) -> *const wh_allocator_info;
+    pub fn wh_heap_handle_bytes(heap: *const wh_heap) -> u64;
+    pub fn wh_heap_copy_handle(
+        heap: *const wh_heap,
+        kind: *const wh_handle_kind,
+        handle: *mut c_void,
     ) -> wh_status;
     pub fn wh_heap_get_stats(heap: *mut wh_heap, stats: *mut wh_stats) -> wh_status;
     pub fn wh_heap_check(heap: *mut wh_heap, report: *mut c_void) -> wh_status;

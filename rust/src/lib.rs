@@ -13,13 +13,13 @@
 //! # Ok::<(), warpheap::Error>(())
 //! ```
 //!
-//! Threads: a heap may go to another thread. Heaps of one device take turns.
+//! Threads: a heap may go to another thread. Heaps of one device, or of peers, take turns.
 pub mod ffi;
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::fmt;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What the library refused: the status's name, "WH_BAD_ARGUMENT", and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +87,82 @@ pub fn library_version() -> u32 {
     unsafe { ffi::wh_version() }
 }
 
-/// A device that is open: it and its heaps are called by one thread at a time.
+/// Who calls a device and its heaps: one thread at a time. Devices that are peers run their kernels
+/// together, so they have one turn from then on: `next` says whose.
+#[derive(Default)]
+struct Turn(Mutex<TurnState>);
+
+#[derive(Default)]
+struct TurnState {
+    taken: bool,
+    next: Option<Arc<Turn>>,
+}
+
+/// Held to take turns and to end them; waited on by those who find one taken.
+static TURNS: Mutex<()> = Mutex::new(());
+static TURN_ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn state(&self) -> MutexGuard<'_, TurnState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what it finds: devices may come and go for long.
+    fn last(self: &Arc<Turn>) -> Arc<Turn> {
+        let mut turn = self.clone();
+        loop {
+            let next = turn.state().next.clone();
+            match next {
+                Some(next) => turn = next,
+                None => break,
+            }
+        }
+        if !Arc::ptr_eq(self, &turn) {
+            self.state().next = Some(turn.clone());
+        }
+        turn
+    }
+
+    /// The turns of both, as soon as nobody has either.
+    fn take(one: &Arc<Turn>, other: &Arc<Turn>) -> Taken {
+        let mut all = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let (one, other) = (one.last(), other.last());
+            if !one.state().taken && !other.state().taken {
+                one.state().taken = true;
+                other.state().taken = true;
+                return Taken(one, other);
+            }
+            all = TURN_ENDED.wait(all).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+struct Taken(Arc<Turn>, Arc<Turn>);
+
+impl Taken {
+    /// From now on they are one.
+    fn join(&self) {
+        let _all = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&self.0, &self.1) {
+            self.1.state().next = Some(self.0.clone());
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _all = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.state().taken = false;
+        self.1.state().taken = false;
+        TURN_ENDED.notify_all();
+    }
+}
+
+/// A device that is open.
 struct Inner {
     pointer: *mut ffi::wh_device,
-    turn: Mutex<()>,
+    turn: Arc<Turn>,
 }
 
 // The pointer is used by whoever has the turn.
@@ -98,13 +170,14 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Inner {
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turn(&self) -> Taken {
+        Turn::take(&self.turn, &self.turn)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let _turn = self.turn(); // peers that it leaves may run kernels
         unsafe { ffi::wh_device_close(self.pointer) }
     }
 }
@@ -132,7 +205,7 @@ impl Device {
         check(status, Told::Yes, ptr::null_mut())?;
         Ok(Device(Arc::new(Inner {
             pointer,
-            turn: Mutex::new(()),
+            turn: Arc::default(),
         })))
     }
 
@@ -304,6 +377,47 @@ impl Heap {
         let mut word = 0;
         self.call(Told::Yes, |h| unsafe { get(h, &mut word) })?;
         Ok(word)
+    }
+
+    /// The bytes of a wh_heap_ref, for kernels in CUDA C++ that include warpheap/warpheap.h, of
+    /// this version, and get it by value. Of a heap with peers: kernels that are compiled with
+    /// WH_PEERS as 1, which nobody checks here.
+    pub fn handle_struct(&mut self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let target = i32::from(!self.device.is_simulated());
+        self.call(Told::Yes, |h| unsafe {
+            bytes.resize(ffi::wh_heap_handle_bytes(h) as usize, 0);
+            let kind = ffi::wh_handle_kind {
+                struct_bytes: std::mem::size_of::<ffi::wh_handle_kind>() as u64,
+                allocator: (*ffi::wh_heap_allocator(h)).name,
+                handle_bytes: bytes.len() as u64,
+                layout: 0,
+                version: library_version(),
+                target,
+                checks: 1,
+                peers: 1,
+            };
+            ffi::wh_heap_copy_handle(h, &kind, bytes.as_mut_ptr().cast::<c_void>())
+        })?;
+        Ok(bytes)
+    }
+
+    /// Opens the heap to kernels of another device, beside those of its own. On GPUs all these
+    /// kernels are compiled with WH_PEERS as 1, and get `handle_struct`. The heap keeps the device
+    /// open.
+    pub fn enable_peer(&mut self, device: &Device) -> Result<()> {
+        let own = &self.device.0;
+        let turns = Turn::take(&own.turn, &device.0.turn);
+        let status = unsafe { ffi::wh_heap_enable_peer(self.pointer, device.0.pointer) };
+        check(status, Told::Yes, own.pointer)?;
+        turns.join();
+        Ok(())
+    }
+
+    /// How many devices these are.
+    pub fn peers(&self) -> u32 {
+        let _turn = self.device.0.turn();
+        unsafe { ffi::wh_heap_peers(self.pointer) }
     }
 
     /// Gives the memory back. An error of a kernel that used the heap is told here.

@@ -159,6 +159,82 @@ fn threads() {
         .for_each(|thread| thread.join().unwrap());
 }
 
+#[test]
+fn peers() {
+    let devices: Vec<Device> = (0..3)
+        .map(|seed| Device::open_seeded("sim", seed).unwrap())
+        .collect();
+    let create = |d: &Device| Heap::builder(MIB).device(d).create().unwrap();
+    let mut heap = create(&devices[0]);
+    refused(
+        heap.enable_peer(&devices[0]),
+        "WH_BAD_ARGUMENT",
+        "no peer of itself",
+    );
+    assert_eq!(heap.peers(), 0);
+    for _ in 0..2 {
+        heap.enable_peer(&devices[1]).unwrap(); // again is no error
+        heap.enable_peer(&devices[2]).unwrap();
+        assert_eq!(heap.peers(), 2);
+    }
+    assert!(heap.handle_struct().unwrap().len() > 100);
+    let mut other = create(&devices[2]);
+    other.enable_peer(&devices[0]).unwrap();
+    drop(devices); // the heaps keep them
+    for heap in [&mut heap, &mut other] {
+        let block = heap.malloc(100).unwrap().unwrap();
+        heap.write(block, b"there").unwrap();
+        heap.check().unwrap();
+        heap.free(block).unwrap();
+    }
+    heap.close().unwrap();
+    other.close().unwrap();
+    let fdg = Heap::builder(64 * MIB).allocator("fdgmalloc");
+    if let Ok(mut heap) = fdg.device(&Device::open("sim").unwrap()).create() {
+        let peer = Device::open("sim").unwrap();
+        refused(heap.enable_peer(&peer), "WH_UNSUPPORTED", "one device");
+    }
+}
+
+/// Peers run their kernels together, so calls of all of them take turns, also while they become
+/// peers, and when a device goes.
+#[test]
+fn threads_of_peers() {
+    for seed in 1..10 {
+        let devices: Vec<Device> = (0..3)
+            .map(|i| Device::open_seeded("sim", 3 * seed + i).unwrap())
+            .collect();
+        let threads: Vec<_> = (0..3)
+            .map(|i| {
+                let (own, next) = (devices[i].clone(), devices[(i + 1) % 3].clone());
+                std::thread::spawn(move || {
+                    let mut heap = Heap::builder(MIB).device(&own).create().unwrap();
+                    for step in 0..60 {
+                        if step == 20 {
+                            heap.enable_peer(&next).unwrap();
+                        }
+                        let blocks = heap.malloc_each(&[24; 16]).unwrap();
+                        assert_eq!(heap.stats().unwrap().live_blocks, Some(16));
+                        blocks
+                            .iter()
+                            .for_each(|block| heap.free(block.unwrap()).unwrap());
+                        if step % 10 == 0 {
+                            let passing = Device::open("sim").unwrap();
+                            let mut last = Heap::builder(MIB).device(&passing).create().unwrap();
+                            last.enable_peer(&own).unwrap();
+                        }
+                    }
+                    assert_eq!(heap.peers(), 1);
+                })
+            })
+            .collect();
+        drop(devices);
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    }
+}
+
 /// docs/RUST.md shows the example of lib.rs, which is a test.
 #[test]
 fn page() {

@@ -27,6 +27,9 @@ fn structures() {
         wh_stats { struct_bytes, heap_bytes, metadata_bytes, used_bytes, peak_bytes, live_blocks,
                    largest_free, failed, bad_frees, mallocs, frees, n_classes, timed_out, classes }
         wh_heap_call { kind, block, bytes, align }
+        wh_handle_kind { struct_bytes, allocator, handle_bytes, layout, version, target, checks,
+                         peers }
+        wh_allocator_info { name, title, source, caps, max_align, max_size, family }
     };
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../include");
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

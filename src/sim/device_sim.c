@@ -618,14 +618,22 @@ static wh_status sim_peer_check(wh_device *base, wh_device *peer) {
 }
 
 /* From now on the peer's kernels, and those of all that are its peers, run together with those of
- * this device. */
+ * this device; unless one that was queued before fails. */
 static wh_status sim_peer_open(wh_device *base, wh_device *peer, void *at, uint64_t bytes) {
     whi_sim_device *d = (whi_sim_device *)base, *other = (whi_sim_device *)peer;
     (void)at, (void)bytes;
     if (d->lead == other->lead) {
         return WH_OK;
     }
-    const wh_status s = run_queue(d), more = run_queue(other);
+    const wh_status own = run_queue(d);
+    if (own != WH_OK) {
+        return own;
+    }
+    const wh_status its = run_queue(other);
+    if (its != WH_OK) { /* the caller asks this device for the text */
+        memcpy(d->base.error, other->base.error, sizeof d->base.error);
+        return its;
+    }
     whi_sim_device *p = other;
     do {
         p->lead = d->lead;
@@ -634,7 +642,7 @@ static wh_status sim_peer_open(wh_device *base, wh_device *peer, void *at, uint6
     p = d->next_peer; /* two rings become one */
     d->next_peer = other->next_peer;
     other->next_peer = p;
-    return s == WH_OK ? more : s;
+    return WH_OK;
 }
 
 /* Of a device whose queue is empty. */

@@ -206,14 +206,54 @@ void test_objects(void **state) {
     }
 }
 
+/* One device makes the objects, and another one ends them. */
+void test_peers(void **state) {
+    (void)state;
+    place p(1, 8 << 20);
+    std::error_code code;
+    object_args a;
+    a.wrong = p.wrong;
+    a.solids = static_cast<solid **>(take(p.device.get(), LANES * sizeof(solid *)));
+    tallies = static_cast<tally *>(take(p.device.get(), LANES * sizeof(tally)));
+    assert_int_equal(p.heap.peers() + wh::heap().peers(), 0);
+    p.heap.enable_peer(p.device, code);
+    assert_true(code == WH_BAD_ARGUMENT);
+    wh::heap().enable_peer(p.device, code);
+    assert_true(code == WH_BAD_ARGUMENT);
+    int thrown = 0;
+    try { /* no device */
+        p.heap.enable_peer(wh::device());
+    } catch (const wh::error &e) {
+        thrown += e.code() == WH_BAD_ARGUMENT &&
+                  std::string(e.what()).find("wh::heap::enable_peer: ") == 0;
+    }
+    try {
+        p.heap.enable_peer(p.device);
+    } catch (const wh::error &e) {
+        thrown += std::string(e.what()).find("no peer of itself") != std::string::npos;
+    }
+    assert_int_equal(thrown, 2);
+    wh::device peer("sim");
+    p.heap.enable_peer(peer, code);
+    assert_false(static_cast<bool>(code));
+    p.heap.enable_peer(peer); /* again is no error */
+    assert_int_equal(p.heap.peers(), 1);
+    a.heap = p.ref();
+    p.run(make_solids, a, 2, LANES / 2);
+    const wh_launch there = wh_grid(peer.get(), 2, LANES / 2);
+    assert_int_equal(end_solids(&there, &a), WH_OK);
+    assert_int_equal(*p.wrong, 0);
+    peer = wh::device(); /* the heap keeps it */
+    p.close();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_no_heap),
+        cmocka_unit_test(test_errors),  cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_objects), cmocka_unit_test(test_no_heap),
+        cmocka_unit_test(test_peers),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

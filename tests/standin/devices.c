@@ -94,13 +94,29 @@ static int gauge(const void *handle, const wh_gauge_lens *lens, wh_gauge_sample 
     return words != NULL;
 }
 
+/* Of heaps with records, while a test wants such. */
+static uint64_t n_violations, n_failures;
+static wh_status watch_bytes(const void *options, uint64_t heap_bytes, wh_watch *w) {
+    (void)options, (void)heap_bytes;
+    memset(w, 0, sizeof *w);
+    w->n_violations = n_violations;
+    w->n_failures = n_failures;
+    w->room_bytes = n_violations + n_failures == 0 ? 0 : 1024;
+    return WH_OK;
+}
+static void set_watch(void *handle, wh_watch *w) {
+    (void)handle;
+    w->image_bytes = 8;
+}
+
 /* clang-format off */
 #define TABLE(ident, title, text, source, caps, max_align, max_size) \
     extern const whi_alloc_ops whi_alloc_ops_##ident##_cuda; \
     const whi_alloc_ops whi_alloc_ops_##ident##_cuda = { \
         .name = title, .handle_bytes = HANDLE_BYTES, .plan = plan, .init = init, .stats = stats, \
         .check = check, .walk = walk, .reserve_plan = reserve_plan, \
-        .reserve_step = reserve_step, .gauge = gauge};
+        .reserve_step = reserve_step, .gauge = gauge, .watch_bytes = watch_bytes, \
+        .set_watch = set_watch};
 /* clang-format on */
 WH_ALLOC_LIST(TABLE)
 
@@ -445,6 +461,99 @@ static void test_no_peers(void **state) {
     wh_device_close(d);
     assert_int_equal(standin_strays(), 0);
     assert_int_equal(standin_alive(), 0);
+}
+
+static void no_peer(wh_heap *heap, wh_device *device, wh_status status, const char *text) {
+    assert_int_equal(wh_heap_enable_peer(heap, device), status);
+    if (strstr(wh_last_error_text(), text) == NULL) {
+        fail_msg("\"%s\" does not say: %s", wh_last_error_text(), text);
+    }
+    assert_int_equal(wh_heap_peers(heap), 0);
+}
+
+/* Heaps that no peer can use, and devices that no heap has for a peer: named, and no call of the
+ * driver's opens anything. */
+static void test_refused_peers(void **state) {
+    (void)state;
+    static const uint64_t rows[3][2] = {{16, 0}, {0, 16}, {16, 16}};
+    wh_device *d = NULL, *peer = NULL, *sim = NULL, *more = NULL;
+    void *memory = NULL;
+    standin_close_links();
+    assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&sim, "sim", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&more, "sim", NULL), WH_OK);
+    for (int i = 0; i < 3; i++) {
+        n_violations = rows[i][0];
+        n_failures = rows[i][1];
+        wh_heap *heap = heap_of(d, OF_DEVICE, &memory);
+        no_peer(heap, peer, WH_UNSUPPORTED, "the heap keeps records");
+        assert_true(!reads(0, heap));
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    }
+    n_violations = n_failures = 0;
+    for (uint32_t i = 0; wh_allocator_at(i) != NULL; i++) {
+        const wh_allocator_info *info = wh_allocator_at(i);
+        wh_heap_options o = {.bytes = 64 << 20, .device = d, .allocator = info->name};
+        wh_heap *heap = NULL;
+        if ((info->caps & WH_CAP_PEERS) == 0) {
+            assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+            no_peer(heap, peer, WH_UNSUPPORTED, "for kernels of one device");
+            no_peer(heap, peer, WH_UNSUPPORTED, info->name);
+            assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        }
+    }
+    wh_heap *heap = heap_of(d, RESERVED, &memory);
+    no_peer(heap, sim, WH_WRONG_TARGET, "not both of a GPU, or of the simulated device");
+    no_peer(heap, d, WH_BAD_ARGUMENT, "no peer of itself");
+    assert_true(!reads(0, heap));
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_heap_options o = {.bytes = 8 << 20, .device = sim};
+    assert_int_equal(wh_heap_create(&heap, &o), WH_OK);
+    no_peer(heap, peer, WH_WRONG_TARGET, "not both of a GPU, or of the simulated device");
+    assert_int_equal(wh_heap_enable_peer(heap, more), WH_OK);
+    assert_int_equal(wh_heap_enable_peer(heap, peer), WH_WRONG_TARGET);
+    assert_int_equal(wh_heap_peers(heap), 1);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(more);
+    wh_device_close(sim);
+    wh_device_close(peer);
+    wh_device_close(d);
+    assert_int_equal(standin_strays(), 0);
+    assert_int_equal(standin_alive(), 0);
+}
+
+/* A heap that grows already: the peer reads what the host maps for lanes later, by whichever of
+ * them. Devices go before it. */
+static void test_peers_of_growing(void **state) {
+    (void)state;
+    wh_device *d = NULL, *peer = NULL;
+    void *memory = NULL;
+    uint64_t before = 0, after = 0;
+    wh_growth_options g = {.step_bytes = 4 << 20, .ahead_bytes = 1, .no_thread = 1};
+    standin_close_links();
+    assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+    wh_heap *heap = heap_of(d, RESERVED, &memory);
+    assert_int_equal(wh_heap_growth_start(heap, &g), WH_OK);
+    assert_int_equal(wh_heap_enable_peer(heap, peer), WH_OK);
+    assert_true(reads(0, heap) && reads(1, heap));
+    wh_device_close(peer);
+    wh_device_close(d);
+    for (uint64_t k = 1; k <= 2; k++) {
+        box->asked = k << 32 | 1;
+        assert_int_equal(wh_heap_extent(heap, &before, NULL, NULL), WH_OK);
+        assert_int_equal(wh_heap_growth_poll(heap), WH_OK);
+        assert_int_equal(wh_heap_extent(heap, &after, NULL, NULL), WH_OK);
+        assert_true(after > before);
+        assert_true(reads(0, heap) && reads(1, heap));
+        box->taken = 2 * k;
+    }
+    assert_int_equal(wh_heap_growth_stop(heap), WH_OK);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    assert_int_equal(standin_strays(), 0);
+    assert_int_equal(standin_alive(), 0);
+    assert_int_equal(standin_mapped(), 0);
 }
 
 /* Of a reserved heap: whatever call fails, the peer reads all that is mapped once there is one, and
@@ -804,6 +913,31 @@ static void test_abi(void **state) {
     assert_true(standin_alive() >= 2);
 }
 
+/* The functions of such a handle are of one GPU's scope, whichever call comes first. */
+static void test_abi_or_peers(void **state) {
+    (void)state;
+    wh_device *d = NULL, *peer = NULL;
+    void *memory = NULL;
+    unsigned long long word = 0;
+    standin_close_links();
+    assert_int_equal(wh_device_open(&d, "cuda:1", NULL), WH_OK);
+    assert_int_equal(wh_device_open(&peer, "cuda:0", NULL), WH_OK);
+    wh_heap *heap = heap_of(d, OF_DEVICE, &memory);
+    assert_int_equal(wh_heap_abi1_handle(heap, &word), WH_OK);
+    no_peer(heap, peer, WH_UNSUPPORTED, "warpheap_abi.h");
+    assert_true(!reads(0, heap));
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    heap = heap_of(d, OF_DEVICE, &memory);
+    assert_int_equal(wh_heap_enable_peer(heap, peer), WH_OK);
+    assert_int_equal(wh_heap_abi1_handle(heap, &word), WH_UNSUPPORTED);
+    assert_non_null(strstr(wh_last_error_text(), "this one has peers"));
+    assert_int_equal(word, 0);
+    assert_int_equal(wh_heap_destroy(heap), WH_OK);
+    wh_device_close(peer);
+    wh_device_close(d);
+    assert_int_equal(standin_strays(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_on_its_device),
@@ -816,13 +950,16 @@ int main(void) {
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_no_peers),
+        cmocka_unit_test(test_refused_peers),
+        cmocka_unit_test(test_peers_of_growing),
         cmocka_unit_test(test_peers_of_reserved),
         cmocka_unit_test(test_gauge),
         cmocka_unit_test(test_told_once),
         cmocka_unit_test(test_errors_of_others),
         cmocka_unit_test(test_no_gpu),
         cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_abi), /* the last: what it takes stays */
+        cmocka_unit_test(test_abi), /* the last ones: what they take stays */
+        cmocka_unit_test(test_abi_or_peers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

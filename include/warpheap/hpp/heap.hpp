@@ -213,6 +213,14 @@ class heap {
         code = make_error_code(Ref::get(heap_, &r));
         return r;
     }
+    /* wh_heap_enable_peer, wh_heap_peers: kernels of another device, too, may use the heap, in
+     * files with WH_PEERS 1. Before ref(). The heap keeps that device alive. */
+    void enable_peer(const wh::device &peer, std::error_code &code) noexcept {
+        code = make_error_code(wh_heap_enable_peer(heap_, peer.get()));
+    }
+    uint32_t peers() const noexcept {
+        return wh_heap_peers(heap_);
+    }
     /* wh_heap_reset, wh_heap_get_stats, wh_heap_check; CORRUPT is an error of check. */
     void reset(std::error_code &code) noexcept {
         code = make_error_code(wh_heap_reset(heap_));
@@ -233,6 +241,9 @@ class heap {
         const Ref r = ref<Ref>(code);
         throw_if(code, "wh::heap::ref");
         return r;
+    }
+    void enable_peer(const wh::device &peer) {
+        throw_if(make_error_code(wh_heap_enable_peer(heap_, peer.get())), "wh::heap::enable_peer");
     }
     void reset() {
         throw_if(make_error_code(wh_heap_reset(heap_)), "wh::heap::reset", false);

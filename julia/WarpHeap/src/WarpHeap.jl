@@ -6,7 +6,7 @@ docs/JULIA.md has an example, which test/runtests.jl runs.
 module WarpHeap
 
 export Device, Heap, WarpHeapError, malloc, free, usable_size, stats, check, reset!, extend!, trim!,
-    handle, memory, library_version
+    handle, handle_struct, enable_peer!, peers, memory, library_version
 
 include("library.jl")
 
@@ -54,6 +54,62 @@ function library_version()
     return VersionNumber(div(n, 10000), div(n, 100) % 100, n % 100)
 end
 
+# Who calls a device and its heaps: one thread at a time. Devices that are peers run their kernels
+# together, so they have one turn from then on: `next` says whose.
+mutable struct Turn
+    lock::ReentrantLock
+    next::Union{Nothing, Turn}
+end
+Turn() = Turn(ReentrantLock(), nothing)
+
+function last_of(turn::Turn)
+    last = turn
+    while true
+        next = last.next
+        next === nothing && break
+        last = next
+    end
+    last === turn || (turn.next = last) # devices may come and go for long
+    return last
+end
+
+# f(), in the turn of a device or heap. It may have become another one's while this task waited.
+function in_turn(f, x)
+    while true
+        turn = last_of(turn_of(x))
+        lock(turn.lock)
+        try
+            turn.next === nothing && return f()
+        finally
+            unlock(turn.lock)
+        end
+    end
+end
+
+# f(), in the turns of both, which are one after it. Nobody waits for one who has the other.
+function joining(f, x, y)
+    while true
+        one, other = last_of(turn_of(x)), last_of(turn_of(y))
+        lock(one.lock)
+        try
+            if trylock(other.lock)
+                try
+                    if one.next === nothing && other.next === nothing
+                        f()
+                        one === other || (other.next = one)
+                        return nothing
+                    end
+                finally
+                    unlock(other.lock)
+                end
+            end
+        finally
+            unlock(one.lock)
+        end
+        yield()
+    end
+end
+
 """
     Device(name = "auto"; seed = 0)
     Device(f, name; seed)
@@ -64,7 +120,7 @@ its threads in another order. The second form closes it after `f(device)`. Heaps
 """
 mutable struct Device
     pointer::Ptr{Cvoid}
-    turn::ReentrantLock # it and its heaps are called by one thread at a time
+    turn::Turn
 
     function Device(name::AbstractString = "auto"; seed::Integer = 0)
         policy = seed != 0 # random; 0: round-robin
@@ -73,7 +129,7 @@ mutable struct Device
         text = c_text(name)
         found = Ref{Ptr{Cvoid}}(C_NULL)
         must(device_open(found, text, sim), true)
-        return finalizer(end_later, new(found[], ReentrantLock()))
+        return finalizer(end_later, new(found[], Turn()))
     end
 end
 
@@ -88,15 +144,19 @@ end
 
 # A finalizer may not wait for its turn: it tries again at the next collection.
 function end_later(x)
-    if trylock(turn_of(x))
+    turn = last_of(turn_of(x))
+    done = false
+    if trylock(turn.lock)
         try
-            finish(x)
+            if turn.next === nothing
+                finish(x)
+                done = true
+            end
         finally
-            unlock(turn_of(x))
+            unlock(turn.lock)
         end
-    else
-        finalizer(end_later, x)
     end
+    done || finalizer(end_later, x)
     return nothing
 end
 
@@ -110,10 +170,10 @@ function ended(::Device, pointer)::Cint
     return 0
 end
 
-turn_of(device::Device) = device.turn
+turn_of(device::Device) = getfield(device, :turn)
 Base.isopen(device::Device) = device.pointer != C_NULL
 function Base.close(device::Device)
-    lock(() -> finish(device), device.turn)
+    in_turn(() -> finish(device), device)
     return nothing
 end
 
@@ -128,7 +188,7 @@ function Base.propertynames(::Device, private::Bool = false)
 end
 function Base.getproperty(device::Device, field::Symbol)
     field in (:name, :is_simulated) || return getfield(device, field)
-    info = lock(() -> unsafe_load(device_get_info(opened(device))), getfield(device, :turn))
+    info = in_turn(() -> unsafe_load(device_get_info(opened(device))), device)
     field === :is_simulated && return info.target == 0
     return String(UInt8[c for c in Iterators.takewhile(!=(0x00), info.name)])
 end
@@ -156,7 +216,7 @@ mutable struct Heap
             must(options_set(own, full, word(value, option)), true)
         end
         found = Ref{Ptr{Cvoid}}(C_NULL)
-        GC.@preserve name own lock(of.turn) do
+        GC.@preserve name own in_turn(of) do
             chosen = isempty(options) ? Ptr{CAnyOptions}(C_NULL) :
                      Base.unsafe_convert(Ptr{CAnyOptions}, own)
             all = CHeapOptions(sizeof(CHeapOptions), word(bytes, "bytes"),
@@ -184,13 +244,13 @@ Base.isopen(heap::Heap) = heap.pointer != C_NULL
 
 "Ends the heap; an error of a kernel that used it is told here. Of a closed heap: nothing."
 function Base.close(heap::Heap)
-    lock(() -> must(finish(heap), false, heap.device.pointer), turn_of(heap))
+    in_turn(() -> must(finish(heap), false, heap.device.pointer), heap)
     return nothing
 end
 
 # A call of C on the heap, alone on its device.
 function call(f, heap::Heap, told::Bool)
-    lock(turn_of(heap)) do
+    in_turn(heap) do
         h = opened(heap)
         must(f(h), told, heap_device(h)) # which is open, also if `heap.device` was closed
     end
@@ -207,6 +267,42 @@ function handle(heap::Heap)
     call(h -> heap_abi1_handle(h, found), heap, true)
     return UInt64(found[])
 end
+
+"""
+    handle_struct(heap)
+
+The bytes of a `wh_heap_ref`, for kernels in CUDA C++ that include warpheap.h, of this version, and
+get it by value. Of a heap with peers: kernels that are compiled with `WH_PEERS` as 1, which nobody
+checks here.
+"""
+function handle_struct(heap::Heap)
+    bytes = UInt8[]
+    call(heap, true) do h
+        resize!(bytes, heap_handle_bytes(h))
+        name = unsafe_load(heap_allocator(h)).name
+        target = unsafe_load(device_get_info(heap_device(h))).target
+        kind = CHandleKind(sizeof(CHandleKind), name, length(bytes), 0, version(), target, 1, 1)
+        heap_copy_handle(h, Ref(kind), bytes)
+    end
+    return bytes
+end
+
+"""
+    enable_peer!(heap, device)
+
+Opens the heap to kernels of another device, beside those of its own. On GPUs all these kernels are
+compiled with `WH_PEERS` as 1, and get `handle_struct`. The heap keeps the device open.
+"""
+function enable_peer!(heap::Heap, device::Device)
+    joining(heap, device) do
+        h = opened(heap)
+        must(heap_enable_peer(h, opened(device)), true, heap_device(h))
+    end
+    return nothing
+end
+
+"How many devices these are."
+peers(heap::Heap) = Int(in_turn(() -> heap_peers(opened(heap)), heap))
 
 "Every block is gone."
 reset!(heap::Heap) = call(heap_reset, heap, false)

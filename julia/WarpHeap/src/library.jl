@@ -88,6 +88,27 @@ struct CHeapCall # wh_heap_call
     align::UInt64
 end
 
+struct CHandleKind # wh_handle_kind
+    struct_bytes::UInt64
+    allocator::Ptr{UInt8}
+    handle_bytes::UInt64
+    layout::UInt64
+    version::UInt32
+    target::Cint
+    checks::UInt64
+    peers::UInt64
+end
+
+struct CAllocatorInfo # wh_allocator_info
+    name::Ptr{UInt8}
+    title::Ptr{UInt8}
+    source::Ptr{UInt8}
+    caps::UInt32
+    max_align::UInt32
+    max_size::UInt64
+    family::Ptr{UInt8}
+end
+
 const loaded = Ref{Ptr{Cvoid}}(C_NULL)
 
 # libwarpheap.so, loaded when it is first needed: WARPHEAP_LIBRARY is its path.
@@ -140,6 +161,14 @@ heap_trim(heap, keep, given) =
 heap_extent(heap, mapped, reserved, granule) =
     ccall(fn(:wh_heap_extent), Cint, (Ptr{Cvoid}, Ref{UInt64}, Ref{UInt64}, Ref{UInt64}), heap,
           mapped, reserved, granule)
+heap_enable_peer(heap, device) =
+    ccall(fn(:wh_heap_enable_peer), Cint, (Ptr{Cvoid}, Ptr{Cvoid}), heap, device)
+heap_peers(heap) = ccall(fn(:wh_heap_peers), UInt32, (Ptr{Cvoid},), heap)
+heap_allocator(heap) = ccall(fn(:wh_heap_allocator), Ptr{CAllocatorInfo}, (Ptr{Cvoid},), heap)
+heap_handle_bytes(heap) = ccall(fn(:wh_heap_handle_bytes), UInt64, (Ptr{Cvoid},), heap)
+heap_copy_handle(heap, kind, bytes) =
+    ccall(fn(:wh_heap_copy_handle), Cint, (Ptr{Cvoid}, Ref{CHandleKind}, Ptr{UInt8}), heap, kind,
+          bytes)
 heap_get_stats(heap, words) =
     ccall(fn(:wh_heap_get_stats), Cint, (Ptr{Cvoid}, Ptr{UInt64}), heap, words)
 heap_check(heap, report) = ccall(fn(:wh_heap_check), Cint, (Ptr{Cvoid}, Ptr{Cvoid}), heap, report)

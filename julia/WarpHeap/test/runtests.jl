@@ -66,7 +66,8 @@ end
     close(heap)
     @test !isopen(heap)
     for use in (stats, check, reset!, memory, handle, h -> malloc(h, 1), h -> free(h, block),
-                h -> read(h, block, 1), h -> extend!(h, 1), trim!)
+                h -> read(h, block, 1), h -> extend!(h, 1), trim!, handle_struct, peers,
+                h -> enable_peer!(h, Device("sim")))
         refused(() -> use(heap), "WH_BAD_ARGUMENT", "the heap is closed")
     end
 end
@@ -106,6 +107,31 @@ end
     refused(() -> read(heap, block, 1), "WH_BAD_ARGUMENT", "not in the heap")
     refused(() -> extend!(heap, 100MIB), "WH_RESERVE_FULL", "")
     close(heap)
+end
+
+@testset "peers" begin
+    devices = [Device("sim"; seed = seed) for seed in 0:2]
+    heap = Heap(MIB; device = devices[1])
+    refused(() -> enable_peer!(heap, devices[1]), "WH_BAD_ARGUMENT", "no peer of itself")
+    @test peers(heap) == 0
+    for _ in 1:2 # again is no error
+        foreach(device -> enable_peer!(heap, device), devices[2:3])
+        @test peers(heap) == 2
+    end
+    @test length(handle_struct(heap)) > 100
+    other = Heap(MIB; device = devices[3])
+    enable_peer!(other, devices[1])
+    foreach(close, devices) # the heaps keep them
+    refused(() -> enable_peer!(other, devices[2]), "WH_BAD_ARGUMENT", "the device is closed")
+    for h in (heap, other)
+        free(h, malloc(h, 100))
+        check(h)
+        close(h)
+    end
+    device = Device("sim") # devices that nobody has leave it
+    foreach(_ -> enable_peer!(Heap(MIB; device = Device("sim")), device), 1:20)
+    GC.gc()
+    @test malloc(Heap(MIB; device = device), 8) isa UInt64
 end
 
 @testset "heaps that nobody has any more" begin
