@@ -38,6 +38,8 @@ PREFIX ?= /usr/local
 DIST ?= .
 VERSION = $(shell sed -n 's,^project.warpheap VERSION \([0-9.]*\).*,\1,p' CMakeLists.txt)
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than there are processors: some tests wait for most of their time.
+TESTS_AT_ONCE ?= $(shell expr $(JOBS) + 1)
 NIGHTLY_SEEDS ?= 2000
 NIGHTLY_FIRST ?= $(shell expr $$(date +%s) / 86400 '*' $(NIGHTLY_SEEDS))
 EXPLORE_SECONDS ?= 600
@@ -73,7 +75,7 @@ test:
 	@scripts/setup test
 	$(CONFIGURE) release
 	cmake --build build --parallel $(JOBS)
-	ctest --preset release --parallel $(JOBS)
+	ctest --preset release --parallel $(TESTS_AT_ONCE)
 
 # One after the other, and all of them even if one fails.
 sanitizers:
@@ -87,7 +89,7 @@ asan $(SANITIZERS):
 	@if [ $@ = tsan ]; then scripts/setup sanitizers; fi
 	$(CONFIGURE) $@
 	cmake --build build-$@ --parallel $(JOBS)
-	ctest --preset $@ --parallel $(JOBS)
+	ctest --preset $@ --parallel $(TESTS_AT_ONCE)
 
 # Which seeds is printed: a failure also names its own.
 nightly:
@@ -108,12 +110,14 @@ nightly-%:
 	WH_TEST_SEEDS=$(SEEDS) WH_TEST_FIRST_SEED=$(NIGHTLY_FIRST) CTEST_PARALLEL_LEVEL=$(JOBS) \
 	    cmake --build --preset $* --parallel $(JOBS) --target nightly
 
-# The benchmark and its kernels of every allocator, a third of what there is to compile; examples.
+# The benchmark and its kernels of every allocator, a third of what there is to compile; examples;
+# graphs, operators and trees on more allocators.
 programs: $(SANITIZERS:%=programs-%)
 programs-%:
 	$(CONFIGURE) $* -DWARPHEAP_PROGRAM=ON -DWARPHEAP_NIGHTLY=ON
 	cmake --build build-$* --parallel $(JOBS)
-	ctest --preset $* --parallel $(JOBS) --tests-regex '^(graph|bench|example)[.]'
+	ctest --preset $* --parallel $(JOBS) \
+	    --tests-regex '^((graph|bench|example|kdtree)[.]|dgraph[.]allocators|ops[.]group)'
 
 # The folder build/explore remembers which seeds were tried.
 explore:

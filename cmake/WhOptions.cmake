@@ -43,7 +43,7 @@ set(WARPHEAP_ABI OFF CACHE STRING
 set_property(CACHE WARPHEAP_ABI PROPERTY STRINGS OFF ON ALL)
 option(WARPHEAP_FUZZ "build the targets of tests/fuzz for libFuzzer: with clang" OFF)
 option(WARPHEAP_NIGHTLY "checked builds have what `make nightly` alone tests there: allocators \
-most of whose code another one has, and examples" ON)
+most of whose code another one has, graphs and operators of more allocators, and examples" ON)
 option(WARPHEAP_HOSTILE "shrink the allocators' constants so that every boundary is hit" OFF)
 option(WARPHEAP_TESTS "build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(WARPHEAP_PROGRAM "build the program warpheap (needs jansson and zlib)"

@@ -71,11 +71,15 @@ endif()
 # WH_BUILT_LIST_FOR(X, what), in which X has one more argument, the first. WH_PARTS_LIST_FOR: of
 # those that parts beside the library are compiled for, graphs and operators (CAPS, below): in
 # checked builds one of a kind, as these parts take most of the time, and allocators have tests of
-# their own. WH_TESTED_LIST_FOR: of those that conform and stress are compiled for (TESTED, below):
-# in checked builds without WARPHEAP_NIGHTLY neither floors nor allocators most of whose code
-# another one has, too.
+# their own; without WARPHEAP_NIGHTLY three. WH_TESTED_LIST_FOR: of those that conform and stress
+# are compiled for (TESTED, below): in checked builds without WARPHEAP_NIGHTLY neither floors nor
+# allocators most of whose code another one has, too.
 set(wh_alike null floor floor_plain bump_plain ouro_s_c ouro_va_p ouro_vl_p rw crw awmalloc cmalloc
   cfmalloc cmmalloc)
+set(wh_kinds tessera ouro_s_p cfmmalloc)
+if(WARPHEAP_NIGHTLY)
+  list(APPEND wh_kinds gallatin ouro_vl_c)
+endif()
 set(wh_checked ON)
 if(WARPHEAP_SANITIZER STREQUAL "none" AND NOT WARPHEAP_HOSTILE)
   set(wh_checked OFF)
@@ -96,7 +100,7 @@ foreach(ident IN LISTS WH_KNOWN)
     set(entry "${CMAKE_MATCH_1}")
     string(APPEND lines " \\\n    X(${entry}")
     string(APPEND lines_for " \\\n    X(what, ${entry}")
-    if(NOT wh_checked OR ident MATCHES "^(tessera|gallatin|ouro_s_p|ouro_vl_c|cfmmalloc)$")
+    if(NOT wh_checked OR ident IN_LIST wh_kinds)
       list(APPEND WH_PARTS_ALLOCATORS "${ident}")
       string(APPEND lines_parts " \\\n    X(what, ${entry}")
     endif()
@@ -194,10 +198,14 @@ function(wh_targeted_objects variable)
         wh_objects(${variable}_${ident}_sim ${sources})
         # There are hundreds: -Og takes a third of the time of -O3 to compile, and -O1 two thirds.
         # Tests spend their time in the simulated device's core; those that spend much of it in
-        # kernels, too, and the library's own kernels, have -O1.
+        # kernels, too, and the library's own kernels, have -O1; -Og where the rest of a checked
+        # build has -O0, which takes clang a fifth of the time, and gcc two thirds.
         set(level -Og)
         if(variable MATCHES "^(wh_library_objects|(conform|stress|fault.*)_kernels)$")
           set(level -O1)
+          if(wh_checked)
+            target_compile_options(${variable}_${ident}_sim PRIVATE -Og)
+          endif()
         endif()
         target_compile_options(${variable}_${ident}_sim PRIVATE $<$<CONFIG:Release>:${level}>)
         list(APPEND targets ${variable}_${ident}_sim)
