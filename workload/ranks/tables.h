@@ -39,7 +39,7 @@ typedef struct wh_shard_work {
     double partition; /* to count rows by rank, and put them in order */
     double exchange;  /* for data to go and come */
     double operate;   /* of the operator here, to when all ranks had ended it; with resume */
-    uint64_t heavy;   /* keys whose rows stay */
+    uint64_t heavy;   /* keys that were found heavy */
     uint64_t sent;    /* rows that went to other ranks */
     uint64_t rows;    /* that the operator here was given: of both tables, with those that stay */
     uint64_t all_rows, most_rows; /* of all ranks; of the rank that was given most */
@@ -55,7 +55,7 @@ typedef struct wh_shard_join_options {
     wh_heap *heap; /* required: of this rank; outlives the join */
     wh_join_kind kind;
     uint32_t key_bytes;                     /* 4 (the default) or 8 */
-    wh_value_kind build_value, probe_value; /* ROW is 8 bytes here, see WH_SHARD_ROW */
+    wh_value_kind build_value, probe_value; /* ROW is 8 bytes here: WH_SHARD_ROW_RANK */
     const char *variant;                    /* of wh_join, but "two-pass" */
     uint32_t page_bytes;                    /* of wh_join */
     uint64_t build_rows, probe_rows; /* about as many come from this rank, for which the operator's
@@ -116,7 +116,8 @@ void wh_shard_join_get_work(const wh_shard_join *join, wh_shard_work *work);
  *
  * Groups are on the rank that their key's hash says, each on one, in one of two lists: of light
  * keys in pages of wh_group; of heavy keys, and where all have been added up before they went, in
- * device memory of this object.
+ * device memory of this object. The heap must not grow (wh_heap_grow) as long as the group-by is
+ * there.
  */
 
 typedef struct wh_shard_group wh_shard_group;
