@@ -15,7 +15,9 @@ import heapq
 import numpy
 
 LINE = 184          # bytes of a line: sizeof(whi_comm_header)
-HEAD = 8            # bytes before the arcs of a message
+HEAD = 16           # bytes before the arcs of a message
+ARCS = 16           # arcs of a message are filled up to a multiple of so many
+IDS = 4             # and in PageRank, ids of a rank
 PIECE = 16 << 20    # triangles: bytes of lists at a time
 
 
@@ -54,11 +56,18 @@ def cells_of(brought_by, owner, ranks):
         ranks, ranks).astype(numpy.int64)
 
 
-def routed(arcs, calls):
-    """Arcs to their owners, and a byte for each back. arcs: how many from each rank to each one."""
+def filled(n, multiple):
+    return (n + multiple - 1) // multiple * multiple
+
+
+def routed(arcs, calls, asks=True, reduced=0):
+    """Arcs to their owners, and, if a rank asks, a byte for each back. arcs: how many from each
+    rank to each one."""
+    arcs = filled(arcs, ARCS)
     there = (HEAD + 8 * arcs) if len(arcs) > 1 else 0 * arcs
-    back = arcs.T if len(arcs) > 1 else 0 * arcs
-    return Call(there + back, calls, work={"there": there, "back": back})
+    back = arcs.T if len(arcs) > 1 and asks else 0 * arcs
+    return Call(there + back, calls, reduced if len(arcs) > 1 else 0,
+                work={"there": there, "back": back})
 
 
 class Ranks:
@@ -84,21 +93,25 @@ class Ranks:
         return (numpy.concatenate([brought_by, brought_by[twice]]),
                 numpy.concatenate([self.owner[source], self.owner[to[twice]]]))
 
-    def insert(self, source, to, brought_by):
-        return self.batch(source, to, brought_by, 2)
+    # asks: a rank wants to know what became of each arc. Whether one does, and three counts, are
+    # added up in lines.
 
-    def update(self, source, to, brought_by):
+    def insert(self, source, to, brought_by, asks=False):
+        return self.batch(self.ways(source, to, brought_by), 2, asks, 8 + 24)
+
+    def update(self, source, to, brought_by, asks=False):
         """Erases, or both."""
-        return self.batch(source, to, brought_by, 3)
+        return self.batch(self.ways(source, to, brought_by), 3, asks, 8 + 24)
 
     def has(self, source, to, brought_by):
-        return self.batch(source, to, brought_by, 2)
+        return self.batch(self.ways(source, to, brought_by), 2, True, 0)
 
-    def batch(self, source, to, brought_by, calls):
+    def batch(self, ways, calls, asks, reduced):
         """The first batches, and larger ones, come where there is no room yet: then ranks that have
         too much send nothing, all say what they have, and all send (swap of shard_route.c)."""
-        arcs = cells_of(*self.ways(source, to, brought_by), self.ranks)
-        call = routed(arcs, calls)
+        arcs = cells_of(*ways, self.ranks)
+        call = routed(arcs, calls, asks, reduced)
+        arcs = filled(arcs, ARCS)
         fits = (arcs <= self.may).all(axis=1)
         if fits.all() or self.ranks == 1:
             return call
@@ -175,7 +188,7 @@ class Ranks:
 
     def pagerank_iteration(self):
         """Sums go to the owners of ids, or, of an undirected graph, shares to all."""
-        cells = to_all(8 * self.ids_of())
+        cells = to_all(8 * filled(self.ids_of(), IDS))
         cells = cells if self.undirected else cells.T
         return Call(cells, 2, 16 if self.ranks > 1 else 0)
 
@@ -184,7 +197,8 @@ class Ranks:
                      16 if self.ranks > 1 else 0)
         each = self.pagerank_iteration()
         return first + Call(iterations * each.cells, iterations * each.calls,
-                            iterations * each.reduced) + self.spread(4)
+                            iterations * each.reduced) + Call(
+                                to_all(4 * filled(self.ids_of(), IDS)), 1)
 
     def triangles(self, source, to, piece=PIECE):
         """source, to: both ways, without repetitions, and without loops if there are to be any."""

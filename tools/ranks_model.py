@@ -52,7 +52,6 @@ def change(p, changes):
 
 # What phase of which case tells a rate of the device: case, op, member, name, calls in one.
 PHASES = (("edges", "insert", "us_route", "route", 1), ("edges", "insert", "us_apply", "insert", 1),
-          ("edges", "insert", "us_answer", "answer", 1),
           ("pagerank", "pagerank", "us_walk", "push", 20))
 
 

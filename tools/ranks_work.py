@@ -189,26 +189,30 @@ def route(clock, arcs):
 
 
 def batch(problem, p, path, n, call="insert", split="hash"):
-    """Arcs to their owners, which work on them; a byte of each comes back. There is room for all.
-    path host: the batch lies in host memory."""
+    """Arcs to their owners, which work on them; of questions a byte of each comes back. There is
+    room for all. path host: the batch lies in host memory."""
+    asks = call == "has"
     apply = p["device"][call][problem.kind]
 
     def steps(clock):
         share = (problem.shares if split == "hash" else problem.range_shares)(clock.ranks)
         arcs = brought(clock, n, share)
         sent, got = arcs.sum(axis=1), arcs.sum(axis=0)
-        moved = count.routed(arcs, 2)
+        moved = count.routed(arcs, 2, asks)
         if path == "host":
-            clock.pcie(9 * sent)
-        route(clock, sent)
+            clock.pcie((9 if asks else 8) * sent)
+        if clock.ranks > 1 or asks:  # one rank alone gives its graph the batch as it is
+            route(clock, sent)
         clock.exchange(moved.work["there"], False)
         clock.device(apply, got)
-        clock.exchange(moved.work["back"], False)
-        clock.device(p["device"]["answer"], sent, part="routing")
+        if asks:
+            clock.exchange(moved.work["back"], False)
+            clock.device(p["device"]["answer"], sent, part="routing")
         clock.lines(moved.calls)
 
     alone = apply[0] + n / apply[1]
-    return alone + (9 * n / p["machine"]["pcie"] if path == "host" else 0), steps
+    brings = (9 if asks else 8) * n / p["machine"]["pcie"]
+    return alone + (brings if path == "host" else 0), steps
 
 
 # --- the whole graph ------------------------------------------------------------------------------

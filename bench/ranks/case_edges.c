@@ -103,7 +103,6 @@ static wh_status part(whi_ranks *b, const whi_ranks_input *in) {
     s = whi_ranks_agree(b, s, "one device");
     b->part.op = "insert";
     s = s == WH_OK ? run(b, in, 0, &all) : s;
-    s = s == WH_OK ? whi_ranks_sum(b, all.applied, 2 * (uint64_t)b->reps + 2) : s;
     s = s == WH_OK ? compare_degrees(b, whi_ranks_vertices(in), &one, &all, &bad) : s;
     s = s == WH_OK ? emit(b, &one, &all, bad) : s;
     if (!whi_ranks_is_over(b)) {

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     batch.to = to;
     wh_graph_result result;
     must(comm, wh_shard_insert(graph, &batch, &result));
-    printf("rank %u brought %u arcs, %u of them new\n", rank, (unsigned)batch.n,
+    printf("rank %u brought %u arcs; %u are new, of all ranks' arcs\n", rank, (unsigned)batch.n,
            (unsigned)result.applied);
 
     static float share[N];

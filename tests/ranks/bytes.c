@@ -2,8 +2,9 @@
  * prints a line of JSON for each call, from what the communicator has counted.
  *
  * A file is words of 32 bits: vertices, split, whether undirected, bytes of a piece of lists; then
- * five lists, each behind the number of its entries: arcs that come, a batch of both kinds, arcs
- * that are asked for, ids to be removed, ids to be moved. An entry is the rank that brings it,
+ * seven lists, each behind the number of its entries: arcs that come, and others, of which rank 1
+ * asks what became of them; arcs that go; a batch of both kinds, arcs that are asked for, ids to be
+ * removed, ids to be moved. An entry is the rank that brings it,
  * source, end, and whether it goes; an id is both source and end. */
 #include "ranks_test.h"
 
@@ -61,7 +62,14 @@ static void say(context *x, const char *call, wh_status s) {
 
 static void batches(context *x) {
     wh_graph_batch b = next_list(x);
+    b.done = NULL;
     say(x, "insert", wh_shard_insert(x->shard, &b, NULL));
+    b = next_list(x);
+    b.done = wh_comm_rank(x->comm) == 1 ? b.done : NULL;
+    say(x, "insert_asked", wh_shard_insert(x->shard, &b, NULL));
+    b = next_list(x);
+    b.done = NULL;
+    say(x, "erase", wh_shard_erase(x->shard, &b, NULL));
     b = next_list(x);
     say(x, "update", wh_shard_update(x->shard, &b, NULL));
     b = next_list(x);

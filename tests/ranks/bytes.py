@@ -71,11 +71,15 @@ class Case:
         calls = {"open": count.Call(zero, 1)}
         come = self.brings(*self.arcs(ARCS))
         calls["insert"] = r.insert(*come)
+        more = self.brings(*self.arcs(700))
+        calls["insert_asked"] = r.insert(*more, asks=True)
+        calls["erase"] = r.update(*self.brings(*more[:2]))
+        come = self.without(come, more)
         new = self.arcs(500)
         source = numpy.concatenate([come[0][:900], new[0]])
         to = numpy.concatenate([come[1][:900], new[1]])
         erases = numpy.arange(len(source)) < 900
-        calls["update"] = r.update(*self.brings(source, to, erases))
+        calls["update"] = r.update(*self.brings(source, to, erases), asks=True)
         calls["has"] = r.has(*self.brings(*come[:2], by=1))  # more than there is room for yet
         source, to = self.changed(come, source, to, erases)
         calls["degrees"] = r.degrees()
@@ -95,6 +99,16 @@ class Case:
         r.owner[moved] = 1
         calls["rebalance"] = r.rebalance(source, 1.02)
         return calls
+
+    def key(self, source, to):
+        if self.undirected:
+            source, to = numpy.minimum(source, to), numpy.maximum(source, to)
+        return source.astype(numpy.uint64) << numpy.uint64(32) | to.astype(numpy.uint64)
+
+    def without(self, come, gone):
+        """Those of the arcs that are not among others that went."""
+        stays = ~numpy.isin(self.key(*come[:2]), self.key(*gone[:2]))
+        return tuple(each[stays] for each in come)
 
     def changed(self, come, source, to, erases):
         """The arcs after both batches: of one that goes and comes it stays."""

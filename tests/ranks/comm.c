@@ -126,6 +126,35 @@ static void all_gather(void **state) {
     expect_ok(c, wh_comm_close(c));
 }
 
+/* Numbers that the lines of another call add up; of one that fails, or the next one, none. */
+static void add(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(0);
+    wh_comm_buffer got = {0};
+    wh_comm_stats before, after;
+    const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
+    const uint64_t sum = size * (size + 1) / 2;
+    uint64_t n[5] = {rank + 1, 1, UINT64_MAX, 2 * rank, 9};
+    wh_comm_get_stats(c, &before);
+    wh_comm_add(c, n, 4);
+    expect_ok(c, wh_comm_agree(c));
+    assert_true(n[0] == sum && n[1] == size && n[2] == 0 - size && n[3] == 2 * (sum - size));
+    assert_true(n[4] == 9);
+    wh_comm_add(c, &n[4], 1);
+    expect_ok(c, wh_comm_all_gather(c, &rank, sizeof rank, &got));
+    assert_true(n[4] == 9 * size && n[0] == sum);
+    expect_ok(c, wh_comm_agree(c));
+    assert_true(n[4] == 9 * size && n[0] == sum);
+    wh_comm_add(c, n, 2);
+    wh_comm_report(c, rank == size - 1 ? WH_UNSUPPORTED : WH_OK, "no numbers");
+    assert_int_equal(wh_comm_agree(c), WH_UNSUPPORTED);
+    assert_true(n[0] == sum && n[1] == size);
+    wh_comm_get_stats(c, &after);
+    assert_int_equal(after.reduced - before.reduced, size > 1 ? 40 : 0);
+    wh_comm_buffer_free(&got);
+    expect_ok(c, wh_comm_close(c));
+}
+
 static void reduce_numbers(wh_comm *c, uint64_t numbers, wh_comm_op op) {
     const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
     const uint64_t sum = size * (size + 1) / 2, last = numbers - 1;
@@ -334,11 +363,12 @@ static void other_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_to_all), cmocka_unit_test(all_to_all_of_devices),
-        cmocka_unit_test(counts),     cmocka_unit_test(all_gather),
-        cmocka_unit_test(all_reduce), cmocka_unit_test(reports),
-        cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
-        cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
+        cmocka_unit_test(all_to_all),    cmocka_unit_test(all_to_all_of_devices),
+        cmocka_unit_test(counts),        cmocka_unit_test(all_gather),
+        cmocka_unit_test(all_reduce),    cmocka_unit_test(add),
+        cmocka_unit_test(reports),       cmocka_unit_test(unequal),
+        cmocka_unit_test(other_version), cmocka_unit_test(no_room),
+        cmocka_unit_test(by_nccl),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

@@ -84,7 +84,6 @@ static void apply(context *x, const wh_graph_arcs *a, uint64_t step, int erases)
                                   : wh_shard_insert(x->shard, &batch, &result));
         applied += result.applied;
     }
-    expect_ok(x->comm, wh_comm_all_reduce(x->comm, &applied, 1, WH_COMM_U64, WH_COMM_SUM));
     for (at = 0; x->rank == 0 && at < a->n_arcs;) {
         wh_graph_batch batch;
         memset(&batch, 0, sizeof batch);

@@ -80,8 +80,38 @@ wh_status whi_comm_judge(wh_comm *c) {
     return WH_OK;
 }
 
+static void add_u64(uint64_t *to, uint64_t x, wh_comm_op op) {
+    const uint64_t larger = x > *to ? x : *to, smaller = x > *to ? *to : x;
+    const uint64_t results[] = {*to + x, larger, smaller};
+    *to = results[op];
+}
+
+static void add_f64(uint64_t *to, uint64_t bits, wh_comm_op op) {
+    double x = 0, y = 0;
+    memcpy(&x, to, sizeof x);
+    memcpy(&y, &bits, sizeof y);
+    const double results[] = {x + y, y > x ? y : x, y > x ? x : y};
+    memcpy(to, &results[op], sizeof *to);
+}
+
+/* Few numbers, of all ranks' lines, in the order of the ranks: the same bits on all. */
+static void reduce_few(wh_comm *c, const whi_comm_numbers *numbers) {
+    uint64_t few[WHI_COMM_FEW];
+    memcpy(few, c->in[0].numbers, sizeof few);
+    for (int r = 1; r < c->size; r++) {
+        for (uint64_t i = 0; i < numbers->n; i++) {
+            (numbers->type == WH_COMM_U64 ? add_u64 : add_f64)(&few[i], c->in[r].numbers[i],
+                                                               numbers->op);
+        }
+    }
+    memcpy(numbers->data, few, numbers->n * 8);
+    c->stats.reduced += numbers->n * 8;
+}
+
 wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
+    const whi_comm_numbers few = c->few;
     c->agreed = 0;
+    c->few.n = 0;
     if (c->dead) {
         return c->failure.status;
     }
@@ -92,14 +122,14 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
         h->header_bytes = (uint32_t)sizeof *h;
         h->version = c->version;
         h->sequence = c->sequence;
-        h->check = check + c->check;
+        h->check = check + c->check + few.n;
         h->bytes = c->report == WH_OK ? c->bytes[r] : 0;
         h->call = (uint32_t)call;
         h->status = (uint32_t)c->report;
         const char *what = c->what != NULL ? c->what : "sizes";
         (void)snprintf(h->text, sizeof h->text, "%s", c->report != WH_OK ? c->report_text : what);
-        if (c->few != NULL) {
-            memcpy(h->numbers, c->few, sizeof h->numbers);
+        if (few.n != 0) {
+            memcpy(h->numbers, few.data, few.n * 8);
         }
     }
     c->sequence++;
@@ -114,6 +144,9 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
     c->stats.waited += whi_comm_now() - begin;
     const wh_status judged = s != WH_OK ? s : whi_comm_judge(c);
     c->agreed = judged == WH_OK;
+    if (c->agreed && few.n != 0 && c->size != 1) {
+        reduce_few(c, &few);
+    }
     return judged;
 }
 
@@ -315,54 +348,26 @@ wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_co
     return s != WH_OK ? s : move_data(c, got);
 }
 
-static void add_u64(uint64_t *to, uint64_t x, wh_comm_op op) {
-    const uint64_t larger = x > *to ? x : *to, smaller = x > *to ? *to : x;
-    const uint64_t results[] = {*to + x, larger, smaller};
-    *to = results[op];
-}
-
-static void add_f64(uint64_t *to, uint64_t bits, wh_comm_op op) {
-    double x = 0, y = 0;
-    memcpy(&x, to, sizeof x);
-    memcpy(&y, &bits, sizeof y);
-    const double results[] = {x + y, y > x ? y : x, y > x ? x : y};
-    memcpy(to, &results[op], sizeof *to);
-}
-
-/* Few numbers, of all ranks' lines, in the order of the ranks: the same bits on all. */
-static void reduce_few(const wh_comm *c, const whi_comm_numbers *numbers) {
-    uint64_t few[WHI_COMM_FEW];
-    memcpy(few, c->in[0].numbers, sizeof few);
-    for (int r = 1; r < c->size; r++) {
-        for (uint64_t i = 0; i < numbers->n; i++) {
-            (numbers->type == WH_COMM_U64 ? add_u64 : add_f64)(&few[i], c->in[r].numbers[i],
-                                                               numbers->op);
-        }
-    }
-    memcpy(numbers->data, few, numbers->n * 8);
-}
-
 wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type type, wh_comm_op op) {
     const whi_comm_numbers numbers = {data, n, type, op};
-    uint64_t few[WHI_COMM_FEW] = {0};
     memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
-    if (n != 0 && n <= WHI_COMM_FEW) {
-        memcpy(few, data, n * 8);
-        c->few = few;
+    memset(&c->few, 0, sizeof c->few);
+    if (n <= WHI_COMM_FEW) {
+        c->few = numbers;
     }
     const wh_status s =
         whi_comm_headers(c, WHI_COMM_ALL_REDUCE, n << 8 | (uint64_t)type << 4 | (uint64_t)op);
-    c->few = NULL;
-    if (s != WH_OK || n == 0 || c->size == 1) {
+    if (s != WH_OK || n <= WHI_COMM_FEW || c->size == 1) {
         return s;
     }
     c->stats.reduced += n * 8;
-    if (n <= WHI_COMM_FEW) {
-        reduce_few(c, &numbers);
-        return WH_OK;
-    }
     const double begin = whi_comm_now();
     const wh_status reduced = c->engine->reduce(c, &numbers);
     c->stats.moved += whi_comm_now() - begin;
     return reduced;
+}
+
+void wh_comm_add(wh_comm *c, uint64_t *data, uint64_t n) {
+    const whi_comm_numbers numbers = {data, n, WH_COMM_U64, WH_COMM_SUM};
+    c->few = numbers;
 }

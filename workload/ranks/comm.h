@@ -156,4 +156,9 @@ typedef enum wh_comm_op { WH_COMM_SUM, WH_COMM_MAX, WH_COMM_MIN } wh_comm_op;
 wh_status wh_comm_all_reduce(wh_comm *comm, void *data, uint64_t n, wh_comm_type type,
                              wh_comm_op op);
 
+/* The next call, if it is no all-reduce, adds up data[i] over all ranks besides, in its lines:
+ * n <= 4, the same on all ranks. The sums are there where wh_comm_agreed says that all came; else
+ * data is as it was. data lives until then. Costs nothing. */
+void wh_comm_add(wh_comm *comm, uint64_t *data, uint64_t n);
+
 #endif

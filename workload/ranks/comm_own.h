@@ -32,7 +32,7 @@ typedef struct whi_comm_header {
     uint32_t reason; /* a notice: the failure's */
     int32_t rank;    /* a notice: the failure's */
     char text[96];
-    uint64_t numbers[WHI_COMM_FEW]; /* all-reduce of so few */
+    uint64_t numbers[WHI_COMM_FEW]; /* all-reduce of so few; wh_comm_add */
 } whi_comm_header;
 #define WHI_COMM_MOST_HEADER 512u /* a longer one of another version would be an error of MPI */
 
@@ -75,7 +75,7 @@ struct wh_comm {
     char report_text[96];
     uint64_t check; /* of wh_comm_expect */
     const char *what;
-    const uint64_t *few;  /* numbers of the next lines, WHI_COMM_FEW of them; or NULL */
+    whi_comm_numbers few; /* of the next lines, at most WHI_COMM_FEW; n 0: none */
     whi_comm_header *out; /* one for each rank */
     whi_comm_header *in;  /* what came last */
     uint64_t *bytes;      /* of the call in progress, for each rank */

@@ -231,7 +231,8 @@ static int take_of_ranks(wh_shard *s) {
     s->out_bytes = whi_shard_take(s, n, sizeof *s->out_bytes);
     s->at = whi_shard_take(s, n, sizeof *s->at);
     s->order_first = whi_shard_take(s, n + 1, sizeof *s->order_first);
-    s->counts = whi_shard_take(s, 2 * n, sizeof *s->counts);
+    s->tally = whi_shard_take(s, sizeof *s->tally + 2 * n * sizeof *s->counts, 1);
+    s->counts = s->tally != NULL ? (uint32_t *)(void *)(s->tally + 1) : NULL;
     s->sent = whi_shard_take(s, n, sizeof *s->sent);
     s->came_arcs = whi_shard_take(s, n, sizeof *s->came_arcs);
     s->may = whi_shard_take(s, n, sizeof *s->may);
@@ -247,7 +248,8 @@ static wh_status make_path(wh_shard *s, const wh_shard_options *o) {
     s->kernels = whi_shard_kernels_find(wh_device_get_info(s->device)->target);
     s->came.device = s->answers.device = s->device;
     if (!whi_shard_room(s, &s->map, 2 * (uint64_t)s->n) ||
-        !whi_shard_room(s, &s->bins, 16 * ranks + 4 * sizeof(uint64_t))) {
+        !whi_shard_room(s, &s->degrees, 4 * (uint64_t)s->n) ||
+        !whi_shard_room(s, &s->bins, sizeof(whi_shard_tally) + 16 * ranks)) {
         return WH_OUT_OF_MEMORY;
     }
     wh_status status = whi_shard_bring_map(s);
@@ -260,8 +262,7 @@ static wh_status make_path(wh_shard *s, const wh_shard_options *o) {
     s->graph_room = n;
     if (!whi_shard_room(s, &s->seen, 4 * n) ||
         !whi_shard_room(s, &s->sends, whi_shard_message_bytes(n + fill, ranks)) ||
-        !whi_shard_room(s, &s->arcs,
-                        2 * whi_shard_padded(4 * (n + fill)) + whi_shard_padded(n + fill))) {
+        !whi_shard_room(s, &s->arcs, whi_shard_arc_bytes(s, n + fill))) {
         return WH_OUT_OF_MEMORY;
     }
     if (s->size != 1) {
@@ -328,7 +329,7 @@ wh_status wh_shard_close(wh_shard *s) {
     free(s->free_ids);
     free(s->at);
     free(s->order_first);
-    free(s->counts);
+    free(s->tally);
     free(s->sent);
     free(s->came_arcs);
     free(s->may);
@@ -338,6 +339,7 @@ wh_status wh_shard_close(wh_shard *s) {
         whi_shard_drop(s, &s->input);
         whi_shard_drop(s, &s->seen);
         whi_shard_drop(s, &s->bins);
+        whi_shard_drop(s, &s->degrees);
         whi_shard_drop(s, &s->table);
     }
     if (!is_dead(s)) { /* else they may be in use */

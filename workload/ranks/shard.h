@@ -11,17 +11,17 @@
  *     wh_shard_open(&shard, &o);
  *     wh_shard_insert(shard, &batch, &result);     // all ranks, each its own batch
  *
- * Answers are those of one graph to which all ranks' batches came as one. All calls but
+ * Answers are those of one graph to which all ranks' batches came as one, and results are of all
+ * ranks' arcs, or vertices, together: the same on all ranks, as every status is. All calls but
  * wh_shard_close, wh_shard_local, wh_shard_owner, wh_shard_is_vertex and wh_shard_get_times are
- * made by all ranks in the same order. Arrays are host memory, but for batches. A status that is
- * not WH_OK is the same on all ranks, but for NO_VERTEX, which is of this rank's arcs alone;
- * wh_comm_last_failure says which rank it is about, and why. What comm.h says of dead communicators
- * holds for the graph: only wh_shard_close is left then.
+ * made by all ranks in the same order. Arrays are host memory, but for batches. If a status is
+ * neither WH_OK nor NO_VERTEX wh_comm_last_failure says which rank it is about, and why. What
+ * comm.h says of dead communicators holds for the graph: only wh_shard_close is left then.
  *
  * Batches, questions and PageRank stay on the devices: by NCCL nothing of them goes over the host,
  * but what the caller has there. Triangles, arrays and moves are work of the hosts.
  *
- * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 42
+ * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 46
  * bytes for each id of the whole graph, and 7 bytes an id on the host. There are at most 2048
  * ranks.
  */
@@ -71,9 +71,12 @@ int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
  *
  * from, to, n, done and erases are read, on the host or on the device of this rank (on_device,
  * after what `stream` still does); values must be NULL. n may differ between ranks, and be 0.
- * result and done (both may be NULL) are of this rank's arcs; an arc in the batches of two ranks is
- * applied for one of them. The device does all that is to be done for each arc; what lies on the
- * host is copied to it first, in one piece, and done is copied back.
+ * result (or NULL) is of all ranks' arcs together, the same on all ranks. done (or NULL) is of this
+ * rank's; an arc in the batches of two ranks is APPLIED for one of them. Ask for it only if you
+ * need it: as soon as one rank does, all graphs note of each arc what became of it, and send it
+ * back, which takes a quarter more time. A batch of both kinds is noted in any case. The device
+ * does all that is to be done for each arc; what lies on the host is copied to it first, in one
+ * piece, and done is copied back.
  *
  * A batch is applied on all ranks or on none. In order: the owners insert what is to come; all
  * ranks agree (where nothing goes, as they answer); then they erase what is to go. If a rank could
@@ -87,16 +90,19 @@ int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
  * While a mixed batch goes in, a rank needs memory for what comes before it has back what goes:
  * more than wh_graph_update, which erases first.
  *
- * Device memory, which is kept for the next batch, in bytes: 13 for each arc of this rank's batch,
- * 22 if undirected, 10 more if it lies on the host; 17 for each arc that comes, and what graph.h
- * says; if mixed, up to 46 more. Ranks keep to what the others have room for: who has more to send
- * than ever before says so first.
+ * Device memory, which is kept for the next batch, in bytes: 12 for each arc of this rank's batch,
+ * 20 if undirected, 1 or 2 more if a rank asks for done, 10 more if it lies on the host; 17 for
+ * each arc that comes, 21 if undirected, and what graph.h says; if mixed, up to 46 more. Ranks keep
+ * to what the others have room for: who has more to send than ever before says so first.
  *
- * Errors: OUT_OF_MEMORY: a heap, device or host is full; NO_VERTEX: arcs of this rank's batch have
- * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values.
- * Cost: an arc is 8 bytes to its owner and 1 back, twice if undirected; two calls of the
+ * Errors: OUT_OF_MEMORY: a heap, device or host is full; NO_VERTEX: arcs of a rank's batch have
+ * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values. Cost: an
+ * arc is 8 bytes to its owner, and 1 back if a rank asks, twice if undirected; two calls of the
  * communicator to insert, three for others, two more where one has more to send than ever before;
- * the batch of graph.h; five kernels, and if mixed two more, of O(n); five waits. */
+ * the batch of graph.h, and if undirected a small one of loops; four kernels of O(n), two more if a
+ * rank asks, three more if mixed, and one of O(ids) where arcs come; three waits, a few more if a
+ * rank asks, or undirected. One rank alone has nothing of this to do, but for the kernel of O(ids),
+ * if its graph is directed, all ids are vertices, nobody asks and it is not mixed. */
 wh_status wh_shard_insert(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_erase(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_update(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
@@ -123,8 +129,8 @@ wh_status wh_shard_to_csr(wh_shard *shard, int root, const wh_graph_arrays *arra
 wh_status wh_shard_add_vertices(wh_shard *shard, uint64_t n, uint32_t *ids);
 
 /* The vertices of all ranks' lists go, with their arcs and those that lead to them. result (or
- * NULL): of this rank's list, but for `arcs`: of all. NO_VERTEX: of this rank's list. Cost: 4 bytes
- * an entry to every rank, and two passes over the graph for each 65,536 of them. */
+ * NULL), and NO_VERTEX: of all lists together. Cost: 4 bytes an entry to every rank, and two passes
+ * over the graph for each 65,536 of them. */
 wh_status wh_shard_remove_vertices(wh_shard *shard, const uint32_t *ids, uint64_t n,
                                    wh_graph_vertices_result *result);
 
@@ -170,7 +176,7 @@ typedef struct wh_shard_times {
     double exchange;     /* arcs to their owners */
     double apply;        /* this rank's part: insert, erase, look */
     double agree;        /* until all ranks have agreed; insertions do as they answer */
-    double answer;       /* what became of arcs, back to who brought them; counting it */
+    double answer;       /* counts of all ranks; what became of arcs, back to who asks */
     double walk;         /* PageRank: along the arcs, and packing */
     double pass;         /* PageRank: what arcs bring, to the owners of their ends */
     double settle;       /* PageRank: new ranks, and their sums over all ranks */

@@ -9,6 +9,7 @@
  * counts[b]   fetch_add by count; read by lay, and the host
  * cursors[b]  stored by lay; fetch_add by scatter. What a block gets is its own
  * out         heads and what fills messages up by lay, arcs by scatter: each word by one lane
+ * tally       fetch_add; read by the host
  * keys[k]     all set; once to a key, by cas. Who has changed it, writes holders[k]
  * holders[k]  fetch_or by settle: the one that finds it without TAKEN reads done[] of the holder,
  *             and may write it; nobody else does. done[] of others is written by their own lanes
@@ -88,6 +89,7 @@ WH_KERNEL(count, whi_shard_routing, a) {
     uint32_t *counts = (uint32_t *)wh_shared();
     const uint32_t bins = 2 * a.size;
     const uint64_t step = wh_grid_threads();
+    uint64_t bad = 0;
     clear_bins(counts, bins);
     for (uint64_t i = wh_thread_id(); i - wh_lane_id() < a.n; i += EACH * step) {
         uint32_t from[EACH], to[EACH], comes[EACH], seen[EACH];
@@ -104,6 +106,7 @@ WH_KERNEL(count, whi_shard_routing, a) {
             const uint64_t at = i + k * step;
             if (at < a.n) {
                 a.seen[at] = seen[k];
+                bad += seen[k] == WHI_SHARD_NOWHERE;
             }
             (void)take(counts, &a, bin_of(&a, seen[k] & 0xffff, comes[k]));
             if (a.both_ways) {
@@ -117,6 +120,8 @@ WH_KERNEL(count, whi_shard_routing, a) {
             wh_add_u32_relaxed(&a.counts[b], counts[b]);
         }
     }
+    wh_syncwarp(WH_FULL_WARP);
+    add_all(&a.tally->bad, bad);
 }
 
 WH_FN void put(const whi_shard_routing *a, uint32_t owner, uint64_t place, uint64_t arc) {
@@ -232,20 +237,35 @@ WH_FN uint8_t enter(const whi_shard_local *l, uint64_t key, uint64_t i) {
     return old == NO_KEY ? WHI_SHARD_COMES : WHI_SHARD_AGAIN;
 }
 
+/* The arc at place k. */
+WH_FN uint64_t unpack_at(const whi_shard_arrival *a, uint64_t k) {
+    uint32_t s = 0; /* the last message that begins at k or before */
+    for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
+        s += s + step < a->segments && a->first[s + step] <= k ? step : 0;
+    }
+    const uint64_t *in = a->in + (uint64_t)WHI_SHARD_HEAD * (a->rank + s); /* heads before it */
+    const uint64_t arc = in[k + WHI_SHARD_HEAD];
+    a->to.from[k] = wh_low_u32(arc);
+    a->to.to[k] = wh_high_u32(arc);
+    if (a->to.role != NULL) {
+        const int goes = k - a->first[s] < in[a->first[s]];
+        a->to.role[k] = goes ? WHI_SHARD_GOES : enter(&a->to, arc, k);
+    }
+    return arc;
+}
+
 WH_KERNEL(unpack, whi_shard_arrival, a) {
-    const uint64_t end = a.first[a.segments];
-    for (uint64_t k = a.first[0] + wh_thread_id(); k < end; k += wh_grid_threads()) {
-        uint32_t s = 0; /* the last message that begins at k or before */
-        for (uint32_t step = WHI_SHARD_SEGMENTS / 2; step != 0; step /= 2) {
-            s += s + step < a.segments && a.first[s + step] <= k ? step : 0;
-        }
-        const uint64_t *in = a.in + (uint64_t)WHI_SHARD_HEAD * (a.rank + s); /* heads before it */
-        const uint64_t arc = in[k + WHI_SHARD_HEAD];
-        a.to.from[k] = wh_low_u32(arc);
-        a.to.to[k] = wh_high_u32(arc);
-        if (a.to.role != NULL) {
-            const int goes = k - a.first[s] < in[a.first[s]];
-            a.to.role[k] = goes ? WHI_SHARD_GOES : enter(&a.to, arc, k);
+    const uint64_t first = a.first[0], n = a.first[a.segments] - first;
+    FOR_ROUNDS(i, n) {
+        const uint64_t arc = i < n ? unpack_at(&a, first + i) : NO_ARC;
+        wh_syncwarp(WH_FULL_WARP);
+        if (a.to.loops != NULL) {
+            const int is = arc != NO_ARC && wh_low_u32(arc) == wh_high_u32(arc);
+            const uint32_t place = place_all(&a.to.tally->loops, is);
+            if (is) {
+                a.to.loops[place] = wh_low_u32(arc);
+                a.to.from[first + i] = a.to.to[first + i] = WHI_SHARD_NOWHERE;
+            }
         }
     }
 }
@@ -259,14 +279,6 @@ WH_KERNEL(sort_out, whi_shard_local, l) {
         }
         l.comes[i] = role == WHI_SHARD_COMES ? from : WHI_SHARD_NOWHERE;
         l.goes[i] = role == WHI_SHARD_GOES ? from : WHI_SHARD_NOWHERE;
-    }
-}
-
-WH_KERNEL(applied, whi_shard_local, l) {
-    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
-        if (l.done[i] != WH_GRAPH_APPLIED) {
-            l.from[i] = WHI_SHARD_NOWHERE;
-        }
     }
 }
 
@@ -295,26 +307,46 @@ WH_KERNEL(settle, whi_shard_local, l) {
     }
 }
 
+/* Halves of arcs, where there are both ways. */
+WH_KERNEL(sum_up, whi_shard_local, l) {
+    uint64_t sum = 0;
+    for (uint64_t i = wh_thread_id(); i < l.n; i += wh_grid_threads()) {
+        const int is_loop = l.both_ways && l.from[i] == l.to[i];
+        sum += l.done[i] == WH_GRAPH_APPLIED ? 1 + (uint64_t)is_loop : 0;
+    }
+    wh_syncwarp(WH_FULL_WARP);
+    add_all(&l.tally->told, sum);
+}
+
+/* --- what is new --------------------------------------------------------------------------------
+ */
+
+WH_KERNEL(note, whi_shard_before, b) {
+    for (uint64_t v = wh_thread_id(); v < b.graph.n_vertices; v += wh_grid_threads()) {
+        b.degrees[v] = wh_graph_degree(b.graph, (uint32_t)v);
+    }
+}
+
+WH_KERNEL(find_new, whi_shard_before, b) {
+    for (uint64_t v = wh_thread_id(); v < b.graph.n_vertices; v += wh_grid_threads()) {
+        const uint32_t *to = wh_graph_neighbours(b.graph, (uint32_t)v);
+        const uint32_t old = b.degrees[v], n = wh_graph_degree(b.graph, (uint32_t)v) - old;
+        const uint32_t at = n != 0 ? wh_fetch_add_u32_relaxed(&b.tally->fresh, n) : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            b.from[at + i] = (uint32_t)v;
+            b.to[at + i] = to[old + i];
+        }
+    }
+}
+
 /* --- and back ----------------------------------------------------------------------------------
  */
 
 WH_KERNEL(tell, whi_shard_told, a) {
-    uint64_t sums[4] = {0, 0, 0, 0};
     for (uint64_t i = wh_thread_id(); i < a.n; i += wh_grid_threads()) {
         const uint32_t place = a.place[i];
-        uint32_t told = place != WHI_SHARD_NOWHERE ? a.answers[place] : WH_GRAPH_NO_VERTEX;
-        if (a.has) {
-            told = told == 1;
-        }
-        if (a.told != NULL) {
-            a.told[i] = (uint8_t)told;
-        }
-        for (uint32_t k = 0; k < 4; k++) {
-            sums[k] += told == k;
-        }
-    }
-    for (uint32_t k = 0; k < 4; k++) {
-        add_all(&a.sums[k], sums[k]);
+        const uint32_t told = place != WHI_SHARD_NOWHERE ? a.answers[place] : WH_GRAPH_NO_VERTEX;
+        a.told[i] = (uint8_t)(a.has ? told == 1 : told);
     }
 }
 
@@ -368,15 +400,25 @@ static wh_status local(local_fn kernel, wh_device *device, const whi_shard_local
         return local(kernel, device, a);                                           \
     }
 START_LOCAL(sort_out)
-START_LOCAL(applied)
 START_LOCAL(settle)
+START_LOCAL(sum_up)
 
 static wh_status start_tell(wh_device *device, const whi_shard_told *t) {
     const wh_launch l = grid_for(device, t->n);
     return tell(&l, t);
 }
 
+static wh_status start_note(wh_device *device, const whi_shard_before *b) {
+    const wh_launch l = grid_for(device, b->graph.n_vertices);
+    return note(&l, b);
+}
+
+static wh_status start_find_new(wh_device *device, const whi_shard_before *b) {
+    const wh_launch l = grid_for(device, b->graph.n_vertices);
+    return find_new(&l, b);
+}
+
 WH_TABLE_ONCE(whi_shard_kernels) = {
-    start_count,    start_lay,     start_scatter, start_unpack,
-    start_sort_out, start_applied, start_settle,  start_tell,
+    start_count,  start_lay,    start_scatter, start_unpack, start_sort_out,
+    start_settle, start_sum_up, start_tell,    start_note,   start_find_new,
 };

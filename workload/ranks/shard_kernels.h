@@ -3,7 +3,7 @@
 #ifndef WHI_WORKLOAD_RANKS_SHARD_KERNELS_H
 #define WHI_WORKLOAD_RANKS_SHARD_KERNELS_H
 
-#include "warpheap/device.h"
+#include "warpheap/graph_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +17,14 @@ extern "C" {
  * are aligned to 16 bytes, as NCCL wants them to be fast. */
 #define WHI_SHARD_ARCS 16u
 #define WHI_SHARD_HEAD 2u /* words of a message before its arcs */
+
+/* What kernels count of a batch. All zero at first. */
+typedef struct whi_shard_tally {
+    uint64_t bad;   /* arcs with an end that is no vertex, by count */
+    uint64_t told;  /* halves of arcs, by sum_up */
+    uint32_t loops; /* by unpack */
+    uint32_t fresh; /* by find_new */
+} whi_shard_tally;
 
 /* A batch on its way. Arcs go to bins, two for each rank: first those that go (erases[i] != 0; or
  * all, if erases is NULL), then those that come. The message to rank p: how many arcs of it go, and
@@ -33,7 +41,8 @@ typedef struct whi_shard_routing {
     uint32_t *seen;    /* of each arc: owners of both ways; then the place of the one that tells */
     uint32_t *counts;  /* of each bin; zero before count */
     uint32_t *cursors; /* of each bin: its next place */
-    uint64_t *out;     /* messages */
+    whi_shard_tally *tally;
+    uint64_t *out; /* messages */
 } whi_shard_routing;
 
 /* What arcs of a mixed batch do on this rank. */
@@ -47,6 +56,11 @@ typedef struct whi_shard_local {
     uint32_t *from, *to;
     uint64_t n;
     uint8_t *done; /* of the insertion, or erasure; in the end, of all */
+    /* NULL, or ends of loops, which are none in from and to: of both ways of an edge each end
+       applies one, and of a loop there is only one, so that they are counted apart. */
+    uint32_t *loops;
+    int both_ways;
+    whi_shard_tally *tally;
     uint8_t *role;
     uint32_t *comes, *goes; /* from of the arcs that do; NOWHERE for others */
     uint8_t *gone;          /* done of the erasure */
@@ -68,11 +82,19 @@ typedef struct whi_shard_arrival {
 typedef struct whi_shard_told {
     const uint32_t *place; /* routing.seen */
     const uint8_t *answers;
-    uint8_t *told; /* NULL: only counted */
+    uint8_t *told;
     uint64_t n;
-    uint64_t *sums; /* of each answer, how often; zero before */
-    int has;        /* answers are 1, or anything else for 0 */
+    int has; /* answers are 1, or anything else for 0 */
 } whi_shard_told;
+
+/* Which arcs have come since degrees were noted, if none has gone: those of each adjacency from the
+ * old degree on (I10 of warpheap/detail/graph/lattice.h). */
+typedef struct whi_shard_before {
+    wh_graph_ref graph;
+    uint32_t *degrees;   /* of each id */
+    uint32_t *from, *to; /* of those that have come */
+    whi_shard_tally *tally;
+} whi_shard_before;
 
 typedef struct whi_shard_kernels {
     wh_status (*count)(wh_device *device, const whi_shard_routing *r);   /* bins; seen */
@@ -80,9 +102,11 @@ typedef struct whi_shard_kernels {
     wh_status (*scatter)(wh_device *device, const whi_shard_routing *r); /* arcs to messages */
     wh_status (*unpack)(wh_device *device, const whi_shard_arrival *a);  /* and the table */
     wh_status (*sort_out)(wh_device *device, const whi_shard_local *l);  /* comes, goes */
-    wh_status (*applied)(wh_device *device, const whi_shard_local *l);   /* from: only of those */
     wh_status (*settle)(wh_device *device, const whi_shard_local *l);    /* done, of all */
+    wh_status (*sum_up)(wh_device *device, const whi_shard_local *l);    /* done that is APPLIED */
     wh_status (*tell)(wh_device *device, const whi_shard_told *t);
+    wh_status (*note)(wh_device *device, const whi_shard_before *b); /* degrees */
+    wh_status (*find_new)(wh_device *device, const whi_shard_before *b);
 } whi_shard_kernels;
 
 const whi_shard_kernels *whi_shard_kernels_find(wh_target target);

@@ -57,7 +57,9 @@ struct wh_shard {
     whi_shard_memory input, seen, sends, bins; /* of this rank's batch */
     whi_shard_memory arcs, table;              /* of what comes */
     wh_comm_buffer came, answers;
-    uint32_t *counts;           /* of bins */
+    whi_shard_memory degrees;   /* of each id, before an insertion */
+    whi_shard_tally *tally;     /* a copy, for the host, */
+    uint32_t *counts;           /* with those of bins behind it */
     uint64_t *sent, *came_arcs; /* to each rank, from each */
     uint64_t *may, *want;       /* arcs that may go to each rank: it has room for them */
     uint64_t graph_room;        /* arcs of a batch that the graph has room for, at least */
@@ -90,6 +92,12 @@ static inline uint64_t whi_shard_padded(uint64_t bytes) {
 /* Bytes of messages with so many arcs in all. */
 static inline uint64_t whi_shard_message_bytes(uint64_t arcs, uint64_t messages) {
     return 8 * (arcs + WHI_SHARD_HEAD * messages);
+}
+
+/* Bytes of the arrays of so many arcs that come, of a batch that is not mixed. */
+static inline uint64_t whi_shard_arc_bytes(const wh_shard *shard, uint64_t arcs) {
+    const uint64_t words = shard->undirected ? 3 : 2;
+    return words * whi_shard_padded(4 * arcs) + whi_shard_padded(arcs);
 }
 
 /* The owner of v, or whether it is a vertex, has changed. */

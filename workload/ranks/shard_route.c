@@ -6,7 +6,12 @@
  * a rank that has no memory for what comes can still say so, and nobody has sent. After a few
  * batches all have room.
  *
- * The answer to a message is a byte for each arc, in its order.
+ * With the first message goes whether a rank wants to know what became of its arcs. If one does,
+ * the answer to a message is a byte for each arc, in its order; else there is none, but for counts
+ * that the lines of the last call add up.
+ *
+ * One rank alone owns all: where its graph can tell by itself which arcs are none, and nobody asks,
+ * it gets the batch as it is.
  */
 #include "workload/ranks/shard_route.h"
 
@@ -43,41 +48,57 @@ static wh_status bring(wh_shard *s, whi_shard_route *r) {
     return status == WH_OK && mixed ? wh_device_copy_in(s->device, erases, b->erases, n) : status;
 }
 
-/* Room for messages, and for their answers. */
+/* Arcs of all messages, at most. */
+static uint64_t most_arcs(const wh_shard *s, const whi_shard_route *r) {
+    const uint64_t fill = WHI_SHARD_ARCS * (uint64_t)s->size;
+    return (s->undirected ? 2 * r->on.n : r->on.n) + fill;
+}
+
+/* Room for messages. */
 static wh_status make_room(wh_shard *s, whi_shard_route *r) {
-    const uint64_t fill = WHI_SHARD_ARCS * (uint64_t)s->size; /* at most */
-    const uint64_t ways = (s->undirected ? 2 * r->on.n : r->on.n) + fill;
+    const uint64_t arcs = most_arcs(s, r);
     if (!whi_shard_room(s, &s->seen, 4 * r->on.n) ||
-        !whi_shard_room(s, &s->sends, whi_shard_message_bytes(ways, (uint64_t)s->size))) {
+        !whi_shard_room(s, &s->sends, whi_shard_message_bytes(arcs, (uint64_t)s->size))) {
         return WH_OUT_OF_MEMORY;
     }
     r->on.seen = (uint32_t *)(void *)s->seen.p;
     r->on.out = (uint64_t *)(void *)s->sends.p;
-    return s->size == 1 ? WH_OK : wh_comm_buffer_reserve(&s->answers, ways);
+    return WH_OK;
+}
+
+static int is_direct(const wh_shard *s, const whi_shard_route *r) {
+    const int is_one_kind = r->kind == WHI_SHARD_INSERTED || r->kind == WHI_SHARD_ERASED;
+    return s->size == 1 && !s->undirected && s->live == s->n && is_one_kind &&
+           r->batch->done == NULL;
 }
 
 /* Who gets how much; the messages, which are not waited for. */
 static wh_status pack(wh_shard *s, whi_shard_route *r) {
     const uint64_t bins = 2 * (uint64_t)s->size;
+    const uint64_t bytes = sizeof *s->tally + 4 * bins;
     whi_shard_routing *on = &r->on;
-    on->n = r->batch->n;
     on->map = (const uint16_t *)(const void *)s->map.p;
     on->ids = s->n;
     on->size = (uint32_t)s->size;
     on->both_ways = s->undirected;
-    on->counts = (uint32_t *)(void *)s->bins.p;
+    on->tally = (whi_shard_tally *)(void *)s->bins.p;
+    on->counts = (uint32_t *)(void *)(on->tally + 1);
     on->cursors = on->counts + bins;
     for (on->bits = 1; bins >> on->bits != 0; on->bits++) {
     }
     wh_status status = bring(s, r);
     whi_shard_lap(s, &s->times.bring);
+    status = status == WH_OK ? wh_device_set(s->device, on->tally, 0, bytes) : status;
+    if (r->is_direct) {
+        s->sent[0] = on->n;
+        return status;
+    }
     status = status == WH_OK ? make_room(s, r) : status;
     status = status == WH_OK ? whi_shard_bring_map(s) : status;
-    status = status == WH_OK ? wh_device_set(s->device, on->counts, 0, 4 * bins) : status;
     status = status == WH_OK ? s->kernels->count(s->device, on) : status;
     status = status == WH_OK ? s->kernels->lay(s->device, on) : status;
-    status =
-        status == WH_OK ? wh_device_copy_out(s->device, s->counts, on->counts, 4 * bins) : status;
+    status = status == WH_OK ? wh_device_copy_out(s->device, s->tally, on->tally, bytes) : status;
+    r->bad = s->tally->bad;
     for (int p = 0; p < s->size && status == WH_OK; p++) {
         const uint64_t n = (uint64_t)s->counts[2 * p] + s->counts[2 * p + 1];
         s->sent[p] = (n + WHI_SHARD_ARCS - 1) / WHI_SHARD_ARCS * WHI_SHARD_ARCS;
@@ -156,9 +177,11 @@ static int lay_arcs(wh_shard *s, whi_shard_route *r) {
     whi_shard_local *l = &r->came;
     const uint64_t n = l->n, words = whi_shard_padded(4 * n), bytes = whi_shard_padded(n);
     const int mixed = r->kind == WHI_SHARD_MIXED;
-    if (!whi_shard_room(s, &s->arcs, mixed ? 4 * words + 3 * bytes : 2 * words + bytes)) {
+    if (!whi_shard_room(s, &s->arcs, mixed ? 4 * words + 3 * bytes : whi_shard_arc_bytes(s, n))) {
         return 0;
     }
+    l->tally = r->on.tally;
+    l->both_ways = s->undirected;
     unsigned char *at = s->arcs.p;
     l->from = whi_shard_piece(&at, 4 * n);
     l->to = whi_shard_piece(&at, 4 * n);
@@ -168,7 +191,11 @@ static int lay_arcs(wh_shard *s, whi_shard_route *r) {
         l->goes = whi_shard_piece(&at, 4 * n);
         l->role = whi_shard_piece(&at, n);
         l->gone = whi_shard_piece(&at, n);
+    } else if (s->undirected && !r->asks) {
+        l->loops = whi_shard_piece(&at, 4 * n);
     }
+    r->from = r->is_direct ? r->on.from : l->from;
+    r->to = r->is_direct ? r->on.to : l->to;
     return 1;
 }
 
@@ -194,6 +221,9 @@ static wh_status unpack(wh_shard *s, whi_shard_route *r) {
     if (!lay_arcs(s, r)) {
         return WH_OUT_OF_MEMORY;
     }
+    if (r->is_direct) {
+        return WH_OK;
+    }
     wh_status status = r->kind == WHI_SHARD_MIXED ? lay_table(s, &r->came) : WH_OK;
     a.in = (const uint64_t *)(const void *)(s->size == 1 ? s->sends.p : s->came.data);
     a.to = r->came;
@@ -211,12 +241,23 @@ static wh_status unpack(wh_shard *s, whi_shard_route *r) {
 }
 
 wh_status whi_shard_send(wh_shard *s, whi_shard_route *r) {
+    uint64_t asks = r->batch->done != NULL;
+    r->on.n = r->batch->n;
+    r->is_direct = is_direct(s, r);
     whi_shard_report(s, pack(s, r), "a batch could not be packed on the device");
     whi_shard_lap(s, &s->times.route);
+    if (r->kind != WHI_SHARD_ASKED) {
+        wh_comm_add(s->comm, &asks, 1);
+    }
     const wh_status status = swap(s);
     whi_shard_lap(s, &s->times.exchange);
     if (status != WH_OK) {
         return status;
+    }
+    r->asks = r->kind == WHI_SHARD_ASKED || asks != 0;
+    if (r->asks && s->size != 1) {
+        wh_comm_report(s->comm, wh_comm_buffer_reserve(&s->answers, most_arcs(s, r)),
+                       "the device has no memory for answers");
     }
     r->came.n = 0;
     for (int p = 0; p < s->size; p++) {
@@ -234,25 +275,19 @@ wh_status whi_shard_send(wh_shard *s, whi_shard_route *r) {
     return WH_OK;
 }
 
-/* Counts, and brings to the caller, what the ranks have answered. */
-static wh_status tell(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
-    uint64_t sums[4] = {0, 0, 0, 0};
+/* Brings to the caller what the ranks have answered. */
+static wh_status tell(wh_shard *s, whi_shard_route *r) {
     whi_shard_told t;
     memset(&t, 0, sizeof t);
     t.place = r->on.seen;
     t.answers = s->size == 1 ? r->came.done : s->answers.data;
     t.told = r->told;
     t.n = r->on.n;
-    t.sums = (uint64_t *)(void *)(s->bins.p + 16 * (uint64_t)s->size);
     t.has = r->kind == WHI_SHARD_ASKED;
-    wh_status status = wh_device_set(s->device, t.sums, 0, sizeof sums);
-    status = status == WH_OK ? s->kernels->tell(s->device, &t) : status;
-    status = status == WH_OK ? wh_device_copy_out(s->device, sums, t.sums, sizeof sums) : status;
-    result->applied = sums[WH_GRAPH_APPLIED];
-    result->no_change = sums[WH_GRAPH_NO_CHANGE];
-    result->no_vertex = sums[WH_GRAPH_NO_VERTEX];
+    wh_status status = s->kernels->tell(s->device, &t);
+    status = status == WH_OK ? wh_stream_sync(s->device, NULL) : status;
     whi_shard_lap(s, &s->times.answer);
-    if (status == WH_OK && r->told != NULL && !r->batch->on_device) {
+    if (status == WH_OK && !r->batch->on_device) {
         status = wh_device_copy_out(s->device, r->batch->done, r->told, r->on.n);
         whi_shard_lap(s, &s->times.bring);
     }
@@ -260,19 +295,25 @@ static wh_status tell(wh_shard *s, whi_shard_route *r, wh_graph_result *result) 
 }
 
 wh_status whi_shard_answer(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
+    uint64_t sums[3] = {r->on.n, r->bad, r->applied};
     wh_status status = WH_OK;
-    if (s->size == 1) {
+    if (r->kind != WHI_SHARD_ASKED) {
+        wh_comm_add(s->comm, sums, 3);
+    }
+    if (s->size == 1 || !r->asks) {
         status = wh_comm_agree(s->comm);
     } else {
         memcpy(s->out_bytes, s->came_arcs, (size_t)s->size * sizeof *s->out_bytes);
         status = wh_comm_all_to_all(s->comm, r->came.done, s->out_bytes, &s->answers);
     }
     r->is_agreed |= wh_comm_agreed(s->comm);
-    if (status != WH_OK || r->on.n == 0) {
-        whi_shard_lap(s, &s->times.answer);
+    whi_shard_lap(s, &s->times.answer);
+    if (status != WH_OK) {
         return status;
     }
-    status = tell(s, r, result);
-    return status == WH_OK ? status
-                           : wh_comm_give_up(s->comm, status, "answers could not be counted");
+    result->applied = s->undirected ? sums[2] / 2 : sums[2];
+    result->no_vertex = sums[1];
+    result->no_change = sums[0] - sums[1] - result->applied;
+    status = r->told != NULL && r->on.n != 0 ? tell(s, r) : WH_OK;
+    return status == WH_OK ? status : wh_comm_give_up(s->comm, status, "answers could not be told");
 }

@@ -4,95 +4,144 @@
  * What comes is inserted first, then all ranks agree, then what goes is erased. So before the
  * agreement nothing is gone that would need memory to come back, and after it nothing can fail for
  * want of memory: an erasure takes none from the heap, and what it needs of the device has been
- * taken. An arc that the batch erases and inserts stays; what became of the two is what the other
- * order would have said.
+ * taken. To take back an insertion is an erasure, too: of what lies in adjacencies behind the
+ * degrees that were noted before it. So nobody need know of each arc what became of it. An arc that
+ * the batch erases and inserts stays; what became of the two is what the other order would have
+ * said.
  */
 #include "workload/ranks/shard_route.h"
 
 #include <string.h>
 
 /* Arcs that came, of this rank's graph; sources may be others, as NOWHERE for none. */
-static wh_graph_batch batch_of(const whi_shard_local *l, const uint32_t *from, uint8_t *done) {
+static wh_graph_batch batch_of(const whi_shard_route *r, const uint32_t *from, uint8_t *done) {
     wh_graph_batch b;
     memset(&b, 0, sizeof b);
     b.from = from;
-    b.to = l->to;
-    b.n = l->n;
+    b.to = r->to;
+    b.n = r->came.n;
     b.done = done;
     b.on_device = 1;
     return b;
 }
 
-/* Arcs without a source are meant to be none. */
-static wh_status but_no_vertex(wh_status status) {
+/* The graph takes the arcs, or gives them up. Those without a source are meant to be none, but if
+ * the batch is as it came. *applied grows by as many as are new, or gone. */
+static wh_status apply_batch(wh_shard *s, whi_shard_route *r, const wh_graph_batch *b, int erases,
+                             uint64_t *applied) {
+    wh_graph_result result;
+    memset(&result, 0, sizeof result);
+    const wh_status status =
+        erases ? wh_graph_erase(s->graph, b, &result) : wh_graph_insert(s->graph, b, &result);
+    *applied += result.applied;
+    r->bad = r->is_direct ? result.no_vertex : r->bad;
     return status == WH_NO_VERTEX ? WH_OK : status;
+}
+
+/* The same, with loops, where they are apart. */
+static wh_status apply_all(wh_shard *s, whi_shard_route *r, const wh_graph_batch *b, int erases) {
+    uint64_t ways = 0, loops = 0;
+    uint32_t n = 0;
+    wh_status status = apply_batch(s, r, b, erases, &ways);
+    if (status == WH_OK && r->came.loops != NULL) {
+        status = wh_device_copy_out(s->device, &n, &r->came.tally->loops, sizeof n);
+    }
+    if (status == WH_OK && n != 0) {
+        wh_graph_batch apart = *b;
+        apart.from = apart.to = r->came.loops;
+        apart.n = n;
+        status = apply_batch(s, r, &apart, erases, &loops);
+    }
+    r->inserted += erases ? 0 : ways + loops;
+    r->applied = ways + 2 * loops;
+    return status;
+}
+
+/* Of arcs whose done is known, what was applied. */
+static wh_status sum_up(wh_shard *s, whi_shard_route *r) {
+    const whi_shard_local *l = &r->came;
+    wh_status status = s->kernels->sum_up(s->device, l);
+    return status == WH_OK ? wh_device_copy_out(s->device, &r->applied, &l->tally->told, 8)
+                           : status;
 }
 
 /* --- up to the agreement ------------------------------------------------------------------------
  */
 
 /* The device memory that a batch of as many arcs takes. */
-static wh_status prepare_erase(wh_shard *s, const whi_shard_local *l) {
-    if (l->n <= s->graph_room) {
+static wh_status prepare_erase(wh_shard *s, const whi_shard_route *r) {
+    const uint64_t n = r->came.n;
+    if (n <= s->graph_room) {
         return WH_OK;
     }
-    const wh_graph_batch b = batch_of(l, l->from, l->done);
+    const wh_graph_batch b = batch_of(r, r->from, r->came.done);
     const wh_status status = wh_graph_has(s->graph, &b);
-    s->graph_room = status == WH_OK ? l->n : s->graph_room;
+    s->graph_room = status == WH_OK ? n : s->graph_room;
     return status;
 }
 
-/* *applied: how many are new. */
-static wh_status insert(wh_shard *s, const whi_shard_local *l, const uint32_t *from,
-                        uint64_t *applied) {
-    wh_graph_result result;
-    const wh_graph_batch b = batch_of(l, from, l->done);
-    memset(&result, 0, sizeof result);
-    const wh_status status = but_no_vertex(wh_graph_insert(s->graph, &b, &result));
-    *applied = result.applied;
-    s->graph_room = status == WH_OK && l->n > s->graph_room ? l->n : s->graph_room;
+static wh_status before(wh_shard *s, const whi_shard_route *r, whi_shard_before *b) {
+    memset(b, 0, sizeof *b);
+    b->degrees = (uint32_t *)(void *)s->degrees.p;
+    b->from = r->came.from;
+    b->to = r->came.to;
+    b->tally = r->came.tally;
+    return wh_graph_handle(s->graph, &b->graph);
+}
+
+static wh_status insert(wh_shard *s, whi_shard_route *r, const uint32_t *from, uint8_t *done) {
+    const wh_graph_batch b = batch_of(r, from, done);
+    whi_shard_before noted;
+    wh_status status = before(s, r, &noted);
+    status = status == WH_OK ? s->kernels->note(s->device, &noted) : status;
+    status = status == WH_OK ? apply_all(s, r, &b, 0) : status;
+    s->graph_room = status == WH_OK && b.n > s->graph_room ? b.n : s->graph_room;
     return status;
 }
 
 /* What comes is there, and what goes can go. */
-static wh_status prepare(wh_shard *s, whi_shard_route *r, uint64_t *applied) {
+static wh_status prepare(wh_shard *s, whi_shard_route *r) {
     const whi_shard_local *l = &r->came;
     if (l->n == 0) {
         return WH_OK;
     }
     if (r->kind == WHI_SHARD_ERASED) {
-        return prepare_erase(s, l);
+        return prepare_erase(s, r);
     }
     if (r->kind == WHI_SHARD_INSERTED) {
-        return insert(s, l, l->from, applied);
+        const wh_status status = insert(s, r, r->from, r->asks ? l->done : NULL);
+        return status == WH_OK && r->asks ? sum_up(s, r) : status;
     }
     const wh_status status = s->kernels->sort_out(s->device, l);
-    return status == WH_OK ? insert(s, l, l->comes, applied) : status;
+    return status == WH_OK ? insert(s, r, l->comes, l->done) : status;
 }
 
 /* --- after it -----------------------------------------------------------------------------------
  */
 
-static wh_status take_back(wh_shard *s, whi_shard_local *l) {
-    const wh_graph_batch b = batch_of(l, l->from, NULL);
-    const wh_status status = s->kernels->applied(s->device, l);
-    return status == WH_OK ? but_no_vertex(wh_graph_erase(s->graph, &b, NULL)) : status;
+static wh_status take_back(wh_shard *s, whi_shard_route *r) {
+    whi_shard_before noted;
+    uint32_t n = 0;
+    wh_status status = before(s, r, &noted);
+    status = status == WH_OK ? s->kernels->find_new(s->device, &noted) : status;
+    status = status == WH_OK ? wh_device_copy_out(s->device, &n, &noted.tally->fresh, 4) : status;
+    if (status != WH_OK) {
+        return status;
+    }
+    wh_graph_batch b = batch_of(r, noted.from, NULL);
+    b.to = noted.to;
+    b.n = n;
+    return wh_graph_erase(s->graph, &b, NULL);
 }
 
-/* All ranks have agreed. */
-static wh_status commit(wh_shard *s, whi_shard_route *r) {
-    whi_shard_local *l = &r->came;
+static wh_status erase(wh_shard *s, whi_shard_route *r) {
+    const whi_shard_local *l = &r->came;
     const int mixed = r->kind == WHI_SHARD_MIXED;
-    if (l->n == 0) {
-        return WH_OK;
-    }
-    const wh_graph_batch b = batch_of(l, mixed ? l->goes : l->from, mixed ? l->gone : l->done);
-    wh_status status = but_no_vertex(wh_graph_erase(s->graph, &b, NULL));
+    const wh_graph_batch b =
+        mixed ? batch_of(r, l->goes, l->gone) : batch_of(r, r->from, r->asks ? l->done : NULL);
+    wh_status status = apply_all(s, r, &b, 1);
     status = status == WH_OK && mixed ? s->kernels->settle(s->device, l) : status;
-    return status == WH_OK ? status
-                           : wh_comm_give_up(s->comm, status,
-                                             "arcs could not be erased: a part of the batch is "
-                                             "missing");
+    return status == WH_OK && (mixed || r->asks) ? sum_up(s, r) : status;
 }
 
 /* Where nothing goes, ranks agree as they answer. */
@@ -103,22 +152,27 @@ static wh_status agree(wh_shard *s, whi_shard_route *r) {
     wh_status status = wh_comm_agree(s->comm);
     r->is_agreed = status == WH_OK;
     whi_shard_lap(s, &s->times.agree);
-    status = status == WH_OK ? commit(s, r) : status;
+    if (status == WH_OK && r->came.n != 0) {
+        status = erase(s, r);
+        status = status == WH_OK ? status
+                                 : wh_comm_give_up(s->comm, status,
+                                                   "arcs could not be erased: a part of the batch "
+                                                   "is missing");
+    }
     whi_shard_lap(s, &s->times.apply);
     return status;
 }
 
 static wh_status apply(wh_shard *s, whi_shard_route *r, wh_graph_result *result) {
-    uint64_t applied = 0;
     wh_status status = whi_shard_send(s, r);
     if (status != WH_OK) {
         return status;
     }
-    whi_shard_report(s, prepare(s, r, &applied), "a batch on this rank");
+    whi_shard_report(s, prepare(s, r), "a batch on this rank");
     whi_shard_lap(s, &s->times.apply);
     status = agree(s, r);
     status = status == WH_OK ? whi_shard_answer(s, r, result) : status;
-    if (applied != 0 && !r->is_agreed && take_back(s, &r->came) != WH_OK) {
+    if (r->inserted != 0 && !r->is_agreed && take_back(s, r) != WH_OK) {
         (void)wh_comm_give_up(s->comm, status, "arcs of a batch could not be taken back");
     }
     return status;
@@ -209,7 +263,7 @@ wh_status wh_shard_has(wh_shard *s, const wh_graph_batch *batch) {
     }
     status = whi_shard_send(s, &r);
     if (status == WH_OK && r.came.n != 0) {
-        const wh_graph_batch b = batch_of(&r.came, r.came.from, r.came.done);
+        const wh_graph_batch b = batch_of(&r, r.from, r.came.done);
         whi_shard_report(s, wh_graph_has(s->graph, &b), "questions of arcs");
     }
     whi_shard_lap(s, &s->times.apply);

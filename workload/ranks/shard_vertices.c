@@ -47,26 +47,23 @@ wh_status wh_shard_add_vertices(wh_shard *s, uint64_t n, uint32_t *ids) {
     return status;
 }
 
-/* What of the lists of all ranks goes, in list; result is of this rank's. Returns how many. */
-static uint64_t choose(wh_shard *s, uint32_t *list, wh_graph_vertices_result *result) {
-    uint64_t n = 0;
+/* What of the lists of all ranks goes, in list. All ranks find the same. */
+static void choose(wh_shard *s, uint32_t *list, wh_graph_vertices_result *result) {
     for (int r = 0; r < s->size; r++) {
-        const uint64_t entries = s->got.bytes[r] / 4, own = r == s->rank;
+        const uint64_t entries = s->got.bytes[r] / 4;
         for (uint64_t i = 0; i < entries; i++) {
             uint32_t v = 0;
             memcpy(&v, s->got.data + s->got.offset[r] + 4 * i, 4);
             if (v >= s->n || s->is[v] == 0) {
-                result->no_vertex += own;
+                result->no_vertex++;
             } else if (s->is[v] == 2) { /* chosen before */
-                result->no_change += own;
+                result->no_change++;
             } else {
                 s->is[v] = 2;
-                list[n++] = v;
-                result->applied += own;
+                list[result->applied++] = v;
             }
         }
     }
-    return n;
 }
 
 /* The vertices of list go from this rank's graph, and come back without arcs. */
@@ -92,7 +89,7 @@ static wh_status remove_here(wh_shard *s, uint32_t *list, uint64_t n, uint64_t *
 
 wh_status wh_shard_remove_vertices(wh_shard *s, const uint32_t *ids, uint64_t n,
                                    wh_graph_vertices_result *result) {
-    wh_graph_vertices_result own = {0};
+    wh_graph_vertices_result all = {0};
     uint32_t *list = NULL;
     wh_status status = whi_shard_begin(s, "remove_vertices");
     if (status != WH_OK) {
@@ -108,21 +105,21 @@ wh_status wh_shard_remove_vertices(wh_shard *s, const uint32_t *ids, uint64_t n,
     }
     status = wh_comm_all_gather(s->comm, s->out, n * 4, &s->got);
     if (status == WH_OK) {
-        const uint64_t chosen = choose(s, list, &own);
-        for (uint64_t i = 0; i < chosen; i++) {
+        choose(s, list, &all);
+        for (uint64_t i = 0; i < all.applied; i++) {
             s->is[list[i]] = 0;
             whi_shard_changed(s, list[i]);
             s->free_ids[s->n_free++] = list[i];
             s->live--;
         }
-        status = remove_here(s, list, chosen, &own.arcs);
+        status = remove_here(s, list, all.applied, &all.arcs);
         if (status == WH_OK) {
-            status = wh_comm_all_reduce(s->comm, &own.arcs, 1, WH_COMM_U64, WH_COMM_SUM);
+            status = wh_comm_all_reduce(s->comm, &all.arcs, 1, WH_COMM_U64, WH_COMM_SUM);
         }
     }
     free(list);
     if (result != NULL) {
-        *result = own;
+        *result = all;
     }
-    return status == WH_OK && own.no_vertex != 0 ? WH_NO_VERTEX : status;
+    return status == WH_OK && all.no_vertex != 0 ? WH_NO_VERTEX : status;
 }

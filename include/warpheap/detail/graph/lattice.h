@@ -20,6 +20,8 @@
  * I2       no entry of an adjacency is there twice, but in a multigraph, and all are vertices
  * I4       where the graph is sorted, the entries of an adjacency ascend
  * I5       where it is undirected and no edge was ever refused, each arc is there both ways
+ * I10      where the graph is not sorted, an insertion leaves the entries of an adjacency where
+ * they are, also in a new array, and new ones come behind them: workload/ranks takes back by it
  *
  * B1       a team's barrier: what its threads have read before it, one of them may overwrite behind
  *          it, and what they have written before it, all read behind it
@@ -28,7 +30,8 @@
  * Source   contiguous adjacencies as in ouroGraph (Winter, thesis, section 6.2); updates by vertex
  *          without locks as in faimGraph (4.2.5.1), but the batch is not sorted. Values side by
  *          side ("SOA") as there (4.2.3.2), in one block
- * Check    wh_lattice_is_sound, wh_graph_check; tests/dgraph, tests/fault/graph
+ * Check    wh_lattice_is_sound, wh_graph_check; tests/dgraph, tests/fault/graph; I10: full_heap of
+ *          tests/ranks/shard.c
  */
 #ifndef WH_GRAPH_LATTICE_H
 #define WH_GRAPH_LATTICE_H
@@ -457,7 +460,7 @@ WH_FN void wh_lattice_insert_lane(wh_heap_ref heap, wh_lattice_work w, wh_graph_
             } else {
                 for (uint32_t k = 0; k < WH_LATTICE_LANE_RUN; k++) {
                     if ((fresh >> k & 1) != 0) {
-                        a.to[degree++] = keys[k];
+                        a.to[degree++] = keys[k]; /* I10 */
                     }
                 }
             }
@@ -651,7 +654,7 @@ WH_FN void wh_lattice_take_team_(wh_heap_ref heap, wh_team t, const wh_lattice_w
             wh_lattice_merge_team_(t, w, a, degree, n);
         } else {
             for (uint32_t i = t.me; i < n; i += t.n) {
-                wh_lattice_put_(a, degree + i, wh_lattice_arc_(w, i));
+                wh_lattice_put_(a, degree + i, wh_lattice_arc_(w, i)); /* I10 */
             }
         }
     }
