@@ -170,7 +170,8 @@ static void compare_done(context *x, int mixed, uint32_t who_asks) {
 /* All ranks draw who asks what became of arcs, a bit each: all, nobody, some. */
 static uint32_t draw_who_asks(context *x) {
     const uint32_t all = (1u << x->size) - 1, how = below(&x->random, 3);
-    return how == 0 ? all : how == 1 ? 0 : below(&x->random, all + 1);
+    const uint32_t some = below(&x->random, all + 1), who[] = {all, 0, some};
+    return who[how];
 }
 
 static void *on_device(context *x, const void *data, uint64_t bytes) {

@@ -88,7 +88,7 @@ typedef struct whi_shard_told {
 } whi_shard_told;
 
 /* Which arcs have come since degrees were noted, if none has gone: those of each adjacency from the
- * old degree on (I10 of warpheap/detail/graph/lattice.h). */
+ * old degree on, as warpheap/detail/graph/lattice.h says of insertions. */
 typedef struct whi_shard_before {
     wh_graph_ref graph;
     uint32_t *degrees;   /* of each id */

@@ -136,12 +136,12 @@ static wh_status take_back(wh_shard *s, whi_shard_route *r) {
 
 static wh_status erase(wh_shard *s, whi_shard_route *r) {
     const whi_shard_local *l = &r->came;
-    const int mixed = r->kind == WHI_SHARD_MIXED;
-    const wh_graph_batch b =
-        mixed ? batch_of(r, l->goes, l->gone) : batch_of(r, r->from, r->asks ? l->done : NULL);
+    const int mixed = r->kind == WHI_SHARD_MIXED, tells = mixed || r->asks;
+    uint8_t *done = mixed ? l->gone : l->done;
+    const wh_graph_batch b = batch_of(r, mixed ? l->goes : r->from, tells ? done : NULL);
     wh_status status = apply_all(s, r, &b, 1);
     status = status == WH_OK && mixed ? s->kernels->settle(s->device, l) : status;
-    return status == WH_OK && (mixed || r->asks) ? sum_up(s, r) : status;
+    return status == WH_OK && tells ? sum_up(s, r) : status;
 }
 
 /* Where nothing goes, ranks agree as they answer. */
