@@ -90,7 +90,7 @@ int wh_comm_size(const wh_comm *comm);
 const wh_comm_failure *wh_comm_last_failure(const wh_comm *comm);
 
 /* What the communicator has done so far, on this rank: the cost of calls, without NCCL's and MPI's
- * own. Of all-reduce bytes count as `reduced`, once. */
+ * own. Of all-reduce, and wh_comm_add, bytes count as `reduced`, once. */
 typedef struct wh_comm_stats {
     uint64_t calls;
     uint64_t lines;       /* bytes of lines sent */

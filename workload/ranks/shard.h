@@ -96,13 +96,14 @@ int wh_shard_is_vertex(const wh_shard *shard, uint32_t v);
  * to what the others have room for: who has more to send than ever before says so first.
  *
  * Errors: OUT_OF_MEMORY: a heap, device or host is full; NO_VERTEX: arcs of a rank's batch have
- * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values. Cost: an
- * arc is 8 bytes to its owner, and 1 back if a rank asks, twice if undirected; two calls of the
- * communicator to insert, three for others, two more where one has more to send than ever before;
- * the batch of graph.h, and if undirected a small one of loops; four kernels of O(n), two more if a
- * rank asks, three more if mixed, and one of O(ids) where arcs come; three waits, a few more if a
- * rank asks, or undirected. One rank alone has nothing of this to do, but for the kernel of O(ids),
- * if its graph is directed, all ids are vertices, nobody asks and it is not mixed. */
+ * ends that are no vertices, the others were applied; DEVICE_ERROR; UNSUPPORTED: values.
+ *
+ * Cost: an arc is 8 bytes to its owner, and 1 back if a rank asks, twice if undirected; two calls
+ * of the communicator to insert, three for others, two more where one has more to send than ever
+ * before; the batch of graph.h, and if undirected a small one of loops; four kernels of O(n), two
+ * more if a rank asks, three more if mixed, and one of O(ids) where arcs come; three waits, a few
+ * more if a rank asks, or undirected. One rank alone has nothing of this to do, but for the kernel
+ * of O(ids), if its graph is directed, all ids are vertices, nobody asks and it is not mixed. */
 wh_status wh_shard_insert(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_erase(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_update(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
