@@ -50,9 +50,15 @@ def change(p, changes):
         p[section][name] = value if name == "graph" else json.loads(value)
 
 
-# What phase of which case tells a rate of the device: case, op, member, name, calls in one.
-PHASES = (("edges", "insert", "us_route", "route", 1), ("edges", "insert", "us_apply", "insert", 1),
-          ("pagerank", "pagerank", "us_walk", "push", 20))
+# What phases of which case tell a rate of the device: case, op, members, name, how many calls are
+# in one, and what a call does of n. A walk of PageRank is waited for as ranks settle; a join has
+# two tables.
+PHASES = (("edges", "insert", ("us_route",), "route", 1, 1),
+          ("edges", "insert", ("us_apply",), "insert", 1, 1),
+          ("pagerank", "pagerank", ("us_walk", "us_settle"), "push", 20, 1),
+          ("join", "join", ("us_partition",), "rows_route", 1, 2),
+          ("join", "join", ("us_operate",), "join", 1, 2),
+          ("group", "group", ("us_operate",), "group", 1, 1))
 
 
 def line_through(points):
@@ -69,12 +75,16 @@ def put_measured(p, path):
     with open(path) as file:
         rows = [json.loads(line) for line in file if line.strip()]
     rows = [row for row in rows if row.get("us")]
-    for case, op, member, name, calls in PHASES:
+    for case, op, members, name, calls, times in PHASES:
         found = {}
         for row in rows:
-            if (row["case"], row.get("op")) == (case, op) and row.get(member):
+            if name == "route" and row.get("ranks") == 1:  # one alone routes nothing
+                continue
+            if (row["case"], row.get("op")) == (case, op) and row.get(members[0]):
                 kind = "power" if row.get("input") == "rmat" else row.get("input")
-                found.setdefault(kind, []).append((row["n_rank"], row[member] * 1e-6 / calls))
+                seconds = sum(row[member] for member in members) * 1e-6
+                point = (row["n_rank"] * times, seconds / calls)
+                found.setdefault(kind, []).append(point)
         for kind, points in sorted(found.items(), reverse=True):  # of one rate for all, power's
             fit = line_through(points)
             if not isinstance(p["device"][name], dict):

@@ -9,7 +9,7 @@
 
 #include "workload/ranks/tables.h"
 
-#define MOST_ROWS 24000u /* of a table, of all ranks */
+#define MOST_ROWS 100000u /* of a table, of all ranks */
 #define MOST_OUT 400000u
 
 typedef struct context {
@@ -626,7 +626,7 @@ static void full_groups(void **state) {
  */
 static void stuck(void **state) {
     (void)state;
-    if (on_gpu()) { /* whose smallest heap is larger */
+    if (is_alone() || on_gpu()) { /* whose smallest heap is larger */
         skip();
     }
     context x;
@@ -788,6 +788,35 @@ static void even_groups(void **state) {
     close_all(&x);
 }
 
+/* A sample tells few groups from many, and of few ones only sums go. */
+static void few_groups(void **state) {
+    (void)state;
+    static const uint32_t keys[2] = {3500, 30000};
+    context x;
+    wh_shard_group_options o;
+    wh_shard_group *group = NULL;
+    wh_shard_group_result r;
+    wh_shard_work work;
+    open_all(&x, 7, NOBODY, 0, 0);
+    memset(&o, 0, sizeof o);
+    o.comm = x.comm;
+    o.heap = x.heap;
+    expect_ok(x.comm, wh_shard_group_create(&group, &o));
+    for (int k = 0; k < 2 && x.size == 2; k++) {
+        draw_table(&x, &probe, EVEN, keys[k], MOST_ROWS, 0);
+        wh_table t = to_device(&x, &probe, 4, 0);
+        expect_ok(x.comm, wh_shard_group_run(group, &t, &r));
+        wh_shard_group_get_work(group, &work);
+        assert_int_equal(work.heavy, 0);
+        assert_true(k == 0 ? work.sent < keys[k] : work.sent > MOST_ROWS / 5);
+        assert_true(r.all_rows > keys[k] * 9 / 10 && r.all_rows <= keys[k]);
+        expect_ok(x.comm, wh_shard_group_drop_pages(group));
+        from_device(&x, &probe);
+    }
+    assert_int_equal(wh_shard_group_destroy(group), WH_OK);
+    close_all(&x);
+}
+
 /* --- wrong calls --------------------------------------------------------------------------------
  */
 
@@ -895,11 +924,12 @@ static void unequal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_joins),  cmocka_unit_test(random_groups),
-        cmocka_unit_test(full_joins),    cmocka_unit_test(full_groups),
-        cmocka_unit_test(stuck),         cmocka_unit_test(full_device),
-        cmocka_unit_test(even_joins),    cmocka_unit_test(even_groups),
-        cmocka_unit_test(bad_arguments), cmocka_unit_test(unequal),
+        cmocka_unit_test(random_joins), cmocka_unit_test(random_groups),
+        cmocka_unit_test(full_joins),   cmocka_unit_test(full_groups),
+        cmocka_unit_test(few_groups),   cmocka_unit_test(stuck),
+        cmocka_unit_test(full_device),  cmocka_unit_test(even_joins),
+        cmocka_unit_test(even_groups),  cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(unequal),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

@@ -109,6 +109,7 @@ wh_status whi_tables_open(whi_tables *t, wh_comm *comm, wh_heap *heap, uint32_t 
     t->ranks = (uint32_t)wh_comm_size(comm);
     t->key_bytes = key_bytes != 0 ? key_bytes : 4;
     t->samples = t->ranks * WHI_SAMPLES_A_RANK;
+    t->samples = t->samples > WHI_LEAST_SAMPLES ? t->samples : WHI_LEAST_SAMPLES;
     t->samples = t->samples < WHI_MOST_SAMPLES ? t->samples : WHI_MOST_SAMPLES;
     if (heap == NULL || (t->key_bytes != 4 && t->key_bytes != 8)) {
         wh_comm_report(comm, WH_BAD_ARGUMENT, "a heap, and keys of 4 or 8 bytes, please");

@@ -346,6 +346,18 @@ static wh_status rows_of(wh_shard_group *x, const wh_table *table, whi_rows *row
     return WH_BAD_ARGUMENT;
 }
 
+/* Whether sums of all rows are far fewer than rows. They are if hardly a key was in a sample once;
+ * and if no key is heavy, of G keys that all have as many rows a sample of m has about m * m / G
+ * rows whose key it has, too. 8 such rows tell G well enough. */
+static int are_few(const whi_tables *t) {
+    const uint64_t again = t->sampled - t->singles, rows = t->all_brought[0] / t->ranks;
+    if (t->sampled == 0 || t->ranks == 1) {
+        return 0;
+    }
+    return t->singles * 8 <= t->sampled ||
+           (t->n_heavy == 0 && again >= 8 && t->sampled_squared / again * 8 <= rows);
+}
+
 /* Of all ranks: the rows that go, go. *first: those that are added up first. */
 static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first) {
     whi_rows rows;
@@ -357,9 +369,8 @@ static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first
     if (s != WH_OK) {
         return s;
     }
-    const int are_few = x->t.sampled != 0 && x->t.singles * 8 <= x->t.sampled;
     x->is_all = x->o.combine == WH_SHARD_COMBINE_ALL ||
-                (x->o.combine == WH_SHARD_COMBINE_SAMPLE && are_few);
+                (x->o.combine == WH_SHARD_COMBINE_SAMPLE && are_few(&x->t));
     if (x->is_all) {
         x->t.n_heavy = 0;
         first->key = rows.column[0];

@@ -115,7 +115,7 @@ static uint64_t read_messages(whi_tables *t, whi_heavy *keys) {
     for (int k = 0; k < (int)WHI_TABLES; k++) {
         t->all_brought[k] = 0;
     }
-    t->sampled = t->singles = 0;
+    t->sampled = t->singles = t->sampled_squared = 0;
     for (uint32_t r = 0; r < t->ranks; r++) {
         const uint64_t *m =
             (const uint64_t *)(const void *)(t->gathered.data + t->gathered.offset[r]);
@@ -124,6 +124,7 @@ static uint64_t read_messages(whi_tables *t, whi_heavy *keys) {
             t->all_brought[k] += m[k];
         }
         t->sampled += m[WHI_TABLES];
+        t->sampled_squared += m[WHI_TABLES] * m[WHI_TABLES];
         t->singles += m[WHI_TABLES + 1];
         for (uint64_t i = 0; i < m[WHI_TABLES + 2]; i++) {
             const uint64_t *key = m + WHI_MESSAGE_HEAD + 3 * i;

@@ -19,6 +19,7 @@
  * are not heavy make one rank's part larger by n / WHI_LIGHT of it at most. */
 #define WHI_LIGHT 32u
 #define WHI_SAMPLES_A_RANK 1024u
+#define WHI_LEAST_SAMPLES 4096u
 #define WHI_MOST_SAMPLES 65536u
 
 /* What becomes of a heavy key's rows. */
@@ -59,6 +60,7 @@ typedef struct whi_tables {
     uint64_t *brought[WHI_TABLES]; /* rows of each rank */
     uint64_t all_brought[WHI_TABLES];
     uint64_t sampled, singles; /* of all ranks' first tables; keys that were there once */
+    uint64_t sampled_squared;  /* the sum of the squares of the ranks' samples */
     uint64_t *given;           /* rows that each rank's operator gets */
     whi_heavy heavy[WHI_MOST_HEAVY];
     uint32_t n_heavy;
