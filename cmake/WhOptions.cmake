@@ -41,6 +41,10 @@ set(WARPHEAP_ABI OFF CACHE STRING
   "warpheap::abi, device code for other languages: OFF (built for targets that link it), ON \
 (also installed) or ALL (installed, for all architectures that nvcc knows)")
 set_property(CACHE WARPHEAP_ABI PROPERTY STRINGS OFF ON ALL)
+set(WARPHEAP_RANKS AUTO CACHE STRING
+  "wh_ranks, graphs and tables on several GPUs: AUTO (for the tests, where there is MPI), ON (MPI \
+is required) or OFF")
+set_property(CACHE WARPHEAP_RANKS PROPERTY STRINGS AUTO ON OFF)
 option(WARPHEAP_FUZZ "build the targets of tests/fuzz for libFuzzer: with clang" OFF)
 option(WARPHEAP_NIGHTLY "checked builds have what `make nightly` alone tests there: allocators \
 most of whose code another one has, graphs and operators of more allocators, and examples" ON)

@@ -19,9 +19,11 @@ on as it has grown from a quarter of its size. docs/SEVERAL_GPUS.md has the resu
 """
 import argparse
 import json
+import math
 import pathlib
 import subprocess
 import sys
+import zlib
 
 import numpy
 
@@ -33,12 +35,52 @@ COLUMNS = [1, 2, 4, 8, 16, 64, 256, 1024]
 HALF = 0.5  # of what as many GPUs could do: then something has broken
 
 
+class Refused(Exception):
+    """What the caller gave is of no use; its text says what, in a line."""
+
+
 def load(path):
     """Parameters without their sources: section, name, value."""
-    with open(path) as file:
-        data = json.load(file)
-    return {section: {name: entry.get("value", entry) for name, entry in entries.items()}
-            for section, entries in data.items() if section != "about"}
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        return {section: {name: entry.get("value", entry) for name, entry in entries.items()}
+                for section, entries in data.items() if section != "about"}
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error
+    except (ValueError, AttributeError) as error:
+        raise Refused(f"{path}: no parameters as in ranks_model.json") from error
+
+
+# From and to, where more than the sign matters. Ids have 32 bits, and 1,024 GPUs have 2^10 times as
+# many as one; what is drawn must fit into this machine.
+LIMITS = {"scale": (1, 32), "scale_of_gpu": (1, 22), "sample_scale": (2, 24), "exponent": (1.1, 9),
+          "seed": (0, 2 ** 63), "gpu_share": (0.01, 1)}
+
+
+def checked(value, was, limits):
+    """A value in place of another one: of the same form, with numbers that can be worked with."""
+    if isinstance(was, str):
+        if value not in ("rmat", "power", "uniform"):
+            raise ValueError("rmat, power or uniform")
+        return value
+    if isinstance(was, dict):
+        if not isinstance(value, dict) or set(value) - {"from"} != set(was) - {"from"}:
+            raise ValueError("an object with " + ", ".join(sorted(set(was) - {"from"})))
+        return {name: checked(value[name], was[name], limits) for name in was if name != "from"}
+    if isinstance(was, list):
+        if not isinstance(value, list) or len(value) != len(was):
+            raise ValueError("[seconds, how many a second]")
+        return [checked(*both, limits) for both in zip(value, was)]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("a number")
+    if isinstance(was, int) and value != int(value):
+        raise ValueError("a whole number")
+    if limits and not limits[0] <= value <= limits[1]:
+        raise ValueError(f"from {limits[0]} to {limits[1]}")
+    if value < 0 or (value == 0 and was >= 1):  # a time, or a part, may be 0; no rate, and no count
+        raise ValueError("more than 0" if was >= 1 else "0 or more")
+    return int(value) if isinstance(was, int) else value
 
 
 def change(p, changes):
@@ -46,8 +88,15 @@ def change(p, changes):
         name, _, value = text.partition("=")
         section, _, name = name.partition(".")
         if name not in p.get(section, {}):
-            sys.exit(f"ranks_model: there is no parameter {text}")
-        p[section][name] = value if name == "graph" else json.loads(value)
+            raise Refused(f"--set {text}: there is no such parameter")
+        was = p[section][name]
+        try:
+            p[section][name] = checked(value if isinstance(was, str) else json.loads(value), was,
+                                       LIMITS.get(name))
+        except json.JSONDecodeError as error:
+            raise Refused(f"--set {text}: the value is no number, and no list of numbers") from error
+        except ValueError as error:
+            raise Refused(f"--set {text}: the value must be {error}") from error
 
 
 # What phases of which case tell a rate of the device: case, op, members, name, how many calls are
@@ -70,11 +119,40 @@ def line_through(points):
     return [max(0.0, least - n / rate), rate]
 
 
+def measured_rows(path):
+    """The rows with a time of `warpheap bench --ranks --json`."""
+    rows = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    rows.append(json.loads(line))
+                    if not isinstance(rows[-1], dict):
+                        raise ValueError
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise Refused(f"{path}: line {number} is no row of `warpheap bench --json`") from error
+    if any(row.get("target") == "sim" for row in rows):
+        raise Refused(f"{path}: times of the simulated device say nothing of GPUs")
+    rows = [row for row in rows if row.get("us")]
+    if not rows or not all("case" in row and "ranks" in row for row in rows):
+        raise Refused(f"{path}: these are no rows of `warpheap bench --ranks`")
+    return rows
+
+
+def read_graph(path):
+    try:
+        return graphs.read(path)
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}") from error
+    except (ValueError, IndexError, EOFError, zlib.error) as error:
+        raise Refused(f"{path}: this is no graph, as an edge list, Matrix Market or METIS") from error
+
+
 def put_measured(p, path):
     """Takes rates from a run of the benchmark; says which."""
-    with open(path) as file:
-        rows = [json.loads(line) for line in file if line.strip()]
-    rows = [row for row in rows if row.get("us")]
+    rows = measured_rows(path)
     for case, op, members, name, calls, times in PHASES:
         found = {}
         for row in rows:
@@ -276,7 +354,7 @@ def commit():
 
 def simulated(p, graph=None):
     """All of it."""
-    problem = work.Problem(p["problem"], graphs.read(graph) if graph else None)
+    problem = work.Problem(p["problem"], read_graph(graph) if graph else None)
     result = {"commit": commit(), "parameters": p, "graph": graph or p["problem"]["graph"],
               "ids": problem.n, "arcs": problem.arcs, "operations": simulate(p, problem),
               "largest": {ranks: largest(p, ranks) for ranks in RANKS},
@@ -295,12 +373,18 @@ def main():
     a.add_argument("--most", type=int, default=RANKS[-1], help="ranks")
     a.add_argument("--json", type=pathlib.Path, help="where to write all of it")
     chosen = a.parse_args()
-    p = load(chosen.parameters)
-    if chosen.measured:
-        put_measured(p, chosen.measured)
-    change(p, chosen.set)
-    RANKS[:] = [ranks for ranks in RANKS if ranks <= chosen.most]
-    result = simulated(p, chosen.graph)
+    if chosen.most < 1:
+        a.error("--most: at least one rank")
+    try:
+        p = load(chosen.parameters)
+        if chosen.measured:
+            put_measured(p, chosen.measured)
+        change(p, chosen.set)
+        RANKS[:] = [ranks for ranks in RANKS if ranks <= chosen.most]
+        result = simulated(p, chosen.graph)
+    except Refused as refused:
+        print(f"ranks_model: {refused}", file=sys.stderr)
+        return 2
     report(result)
     if chosen.json:
         chosen.json.write_text(json.dumps(rounded(result), separators=(",", ":")) + "\n")
