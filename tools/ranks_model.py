@@ -54,7 +54,7 @@ def load(path):
 
 # From and to, where more than the sign matters. Ids have 32 bits, and 1,024 GPUs have 2^10 times as
 # many as one; what is drawn must fit into this machine.
-LIMITS = {"scale": (1, 32), "scale_of_gpu": (1, 22), "sample_scale": (2, 24), "exponent": (1.1, 9),
+LIMITS = {"scale": (10, 32), "scale_of_gpu": (8, 22), "sample_scale": (8, 24), "exponent": (1.1, 9),
           "seed": (0, 2 ** 63), "gpu_share": (0.01, 1)}
 
 
@@ -94,7 +94,7 @@ def change(p, changes):
             p[section][name] = checked(value if isinstance(was, str) else json.loads(value), was,
                                        LIMITS.get(name))
         except json.JSONDecodeError as error:
-            raise Refused(f"--set {text}: the value is no number, and no list of numbers") from error
+            raise Refused(f"--set {text}: the value is no number, nor a list of them") from error
         except ValueError as error:
             raise Refused(f"--set {text}: the value must be {error}") from error
 
@@ -136,7 +136,8 @@ def measured_rows(path):
     if any(row.get("target") == "sim" for row in rows):
         raise Refused(f"{path}: times of the simulated device say nothing of GPUs")
     rows = [row for row in rows if row.get("us")]
-    if not rows or not all("case" in row and "ranks" in row for row in rows):
+    if not rows or not all(isinstance(row.get(name), (int, float)) for row in rows
+                           for name in ("us", "ranks", "n_rank")):
         raise Refused(f"{path}: these are no rows of `warpheap bench --ranks`")
     return rows
 
@@ -147,18 +148,17 @@ def read_graph(path):
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}") from error
     except (ValueError, IndexError, EOFError, zlib.error) as error:
-        raise Refused(f"{path}: this is no graph, as an edge list, Matrix Market or METIS") from error
+        raise Refused(f"{path}: no edge list, Matrix Market or METIS") from error
 
 
-def put_measured(p, path):
-    """Takes rates from a run of the benchmark; says which."""
-    rows = measured_rows(path)
+def put_measured(p, path, rows):
+    """Takes rates from the rows of a run of the benchmark; says which."""
     for case, op, members, name, calls, times in PHASES:
         found = {}
         for row in rows:
             if name == "route" and row.get("ranks") == 1:  # one alone routes nothing
                 continue
-            if (row["case"], row.get("op")) == (case, op) and row.get(members[0]):
+            if (row.get("case"), row.get("op")) == (case, op) and row.get(members[0]):
                 kind = "power" if row.get("input") == "rmat" else row.get("input")
                 seconds = sum(row[member] for member in members) * 1e-6
                 point = (row["n_rank"] * times, seconds / calls)
@@ -170,7 +170,7 @@ def put_measured(p, path):
             elif kind in p["device"][name]:
                 p["device"][name][kind] = fit
             print(f"{path}: device.{name}, {kind}: {fit}", file=sys.stderr)
-    several = [row for row in rows if row["case"] == "comm" and row["ranks"] > 1]
+    several = [row for row in rows if row.get("case") == "comm" and row["ranks"] > 1]
     for row in several:
         others = (row["ranks"] - 1) * p["machine"]["line"]
         if row["op"] == "agree":
@@ -378,7 +378,7 @@ def main():
     try:
         p = load(chosen.parameters)
         if chosen.measured:
-            put_measured(p, chosen.measured)
+            put_measured(p, chosen.measured, measured_rows(chosen.measured))
         change(p, chosen.set)
         RANKS[:] = [ranks for ranks in RANKS if ranks <= chosen.most]
         result = simulated(p, chosen.graph)

@@ -1,5 +1,4 @@
-/* exchange_on_ranks.c: the communicator alone: numbers go from each rank's device to all devices,
- * and all ranks add up what came. mpirun -n 4 exchange_on_ranks [device]; as graph_on_ranks.c. */
+/* exchange_on_ranks.c: the communicator alone. mpirun -n 4 exchange_on_ranks [device]. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,10 +26,11 @@ int main(int argc, char **argv) {
         numbers[i] = (uint32_t)i;
         bytes[i / MANY] = MANY * sizeof *numbers; /* to that rank */
     }
+    const char *spec = argc > 1 ? argv[1] : "sim"; /* as in graph_on_ranks.c */
     wh_device *device = NULL;
     void *send = NULL;
     /* [ranks exchange */
-    status = n > MOST ? WH_BAD_ARGUMENT : wh_device_open(&device, argc > 1 ? argv[1] : "sim", NULL);
+    status = n > MOST ? WH_BAD_ARGUMENT : wh_device_open(&device, spec, NULL);
     status = status == WH_OK ? wh_device_alloc(device, &send, all) : status;
     status = status == WH_OK ? wh_device_copy_in(device, send, numbers, all) : status;
     wh_comm_report(comm, status, "too many ranks, or no device"); /* all ranks' next call says it */

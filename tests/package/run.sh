@@ -3,6 +3,7 @@
 #
 #   run.sh WAY work=FOLDER cmake=PROGRAM cc=COMPILER cxx=COMPILER nvcc=COMPILER
 #          [languages=C,CXX,CUDA] [prefix=FOLDER] [install=FOLDER] [cuda=ON|OFF|AUTO]
+#          [ranks=ON|OFF]
 #
 # WAY is one of
 #   add_subdirectory, fetch_content, find_package
@@ -15,12 +16,12 @@
 #   migrate     programs of version 0.1 (old/), with the names changed as CHANGELOG.md says
 #   dlopen      the shared library: what it exports, and that a program that was not linked with
 #               it can load it
-# prefix is where warpheap is installed; cuda, whether it is built for GPUs. Exit status 77: a
-# compiler that this needs is not here.
+# prefix is where warpheap is installed; cuda, whether it is built for GPUs; ranks, whether a guest
+# has wh_ranks. Exit status 77: a compiler that this needs is not here.
 set -eu
 way=$1
 shift
-languages=C prefix='' install='' cuda=OFF
+languages=C prefix='' install='' cuda=OFF ranks=OFF
 for word in "$@"; do
     case $word in
     *=*) declare "${word%%=*}=${word#*=}" ;;
@@ -250,11 +251,22 @@ guest)
     project guest -DGUEST=OFF
     without=$(entries)
     rm -r "$work"
-    project guest -DGUEST=ON -DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON -DWARPHEAP_PROGRAM=ON
+    project guest -DGUEST=ON -DWARPHEAP_SHARED=ON -DWARPHEAP_INSTALL=ON -DWARPHEAP_PROGRAM=ON \
+        -DWARPHEAP_RANKS=$ranks
     diff <(echo "$without") <(entries) || {
         echo "warpheap changes (>) the cache of the project that it is a guest of"
         exit 1
     }
+    if [ $ranks = ON ]; then
+        "$cmake" --build "$work" --target ranks_file
+    fi
+    rm -r "$work"
+    if project guest -DGUEST=ON -DWARPHEAP_RANKS=ON -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON \
+        >"$work.log" 2>&1; then
+        echo "WARPHEAP_RANKS is ON without MPI, and nothing is said"
+        exit 1
+    fi
+    grep "WARPHEAP_RANKS is ON but there is no MPI" "$work.log"
     ;;
 allocators)
     if project ../.. -DWARPHEAP_ALLOCATORS='tessera;no-such' >"$work/log" 2>&1; then

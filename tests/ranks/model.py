@@ -2,10 +2,14 @@
 """model.py MODULES: the parts of tools/ranks_model.py that no real call is held against.
 
 Shares of ranks by law against those of drawn graphs; times of an exchange that can be told by hand;
-rates from a file of the benchmark; and a run with few ranks. Exit status 77: there is no numpy.
+rates from a file of the benchmark; what is refused; and a run with few ranks. Exit status 77:
+there is no numpy.
 """
+import contextlib
 import importlib
+import io
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -89,12 +93,48 @@ def rates():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "ranks.jsonl")
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        model.put_measured(p, path)
+        model.put_measured(p, path, model.measured_rows(path))
     for (fixed, rate), wanted in ((p["device"]["route"], (10e-6, 1e9)),
                                   (p["device"]["insert"]["power"], (20e-6, 5e8)),
                                   ((p["machine"]["exchange"], p["machine"]["nvlink"]),
                                    (30e-6, 1e11))):
         assert near(fixed, wanted[0], 1e-6) and near(rate, wanted[1], 1e-6), (fixed, rate, wanted)
+
+
+def refusals():
+    """What is of no use is named in one line."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"sim": '{"target":"sim"}\n{"case":"edges","us":1,"ranks":2,"n_rank":9}\n',
+                 "text": "case,us\n", "list": "{}\n[3]\n", "other": '{"case":"single","us":1}\n',
+                 "words": "a b\n", "empty": ""}
+        for name, text in files.items():
+            pathlib.Path(folder, name).write_text(text)
+        for words, wanted in (
+                ("--set problem.scale=-1", "problem.scale=-1: the value must be from 1"),
+                ("--set problem.scale=abc", "problem.scale=abc: the value is no number"),
+                ("--set problem.rows=1.5", "a whole number"), ("--set machine.nic=0", "more than"),
+                ("--set machine.nic=NaN", "a number"), ("--set machine.nic=-1", "more than 0"),
+                ("--set problem.graph=ring", "rmat, power or uniform"),
+                ("--set device.route=[1]", "[seconds, "), ("--set a.b=1", "no such parameter"),
+                ("--graph {}/none", "none: No such file"), ("--graph {}/words", "no edge list"),
+                ("--graph {}/empty", "no edge list"), ("--measured {}/none", "No such file"),
+                ("--measured {}/text", "text: line 1 is no row"),
+                ("--parameters {}/text", "text: no parameters"),
+                ("--measured {}/list", "list: line 2 is no row"),
+                ("--measured {}/sim", "of the simulated device"),
+                ("--measured {}/other", "no rows of `warpheap bench --ranks`"),
+                ("--measured {}/empty", "no rows of `warpheap bench --ranks`")):
+            sys.argv[1:] = words.format(folder).split()
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                code = model.main()
+            lines = said.getvalue().splitlines()
+            assert code == 2 and len(lines) == 1 and wanted in lines[0], (words, code, lines)
+    p = model.load(TOOLS / "ranks_model.json")
+    model.change(p, ["problem.rows=1e9", "machine.line=0", "problem.graph=power",
+                     'device.insert={"uniform": [0, 1e9], "power": [0, 2e9]}'])
+    assert p["problem"]["rows"] == 10 ** 9 and p["device"]["insert"]["power"] == [0, 2e9], p
+    assert os.access(TOOLS / "ranks_model.py", os.X_OK)  # the page runs it by its name
 
 
 def whole_run(p):
@@ -122,6 +162,7 @@ def main():
     keys(p)
     exchanges(p)
     rates()
+    refusals()
     whole_run(p)
 
 
