@@ -75,6 +75,47 @@ static void all_to_all_of_devices(void **state) {
     expect_ok(c, wh_comm_close(c));
 }
 
+/* What is wrong on one rank all ranks are told, and go on. */
+static void bad_arguments(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(0);
+    wh_comm_buffer got = {0};
+    const int rank = wh_comm_rank(c), size = wh_comm_size(c), odd = rank == size - 1;
+    uint64_t bytes[MOST_RANKS] = {0}, numbers[900] = {0};
+    unsigned char data[MOST_RANKS] = {0};
+    for (int r = 0; r < size; r++) {
+        bytes[r] = 1;
+    }
+    for (int kind = 0; kind < 8; kind++) {
+        const wh_comm_op op = odd && kind == 5 ? (wh_comm_op)7 : WH_COMM_SUM;
+        const wh_comm_type type = odd && kind == 6 ? (wh_comm_type)9 : WH_COMM_U64;
+        wh_status s = WH_OK;
+        if (kind < 3) {
+            s = wh_comm_all_to_all(c, odd && kind == 0 ? NULL : data,
+                                   odd && kind == 1 ? NULL : bytes, odd && kind == 2 ? NULL : &got);
+        } else if (kind < 5) {
+            s = wh_comm_all_gather(c, odd && kind == 3 ? NULL : data, 1,
+                                   odd && kind == 4 ? NULL : &got);
+        } else {
+            s = wh_comm_all_reduce(c, odd && kind == 7 ? NULL : numbers, 900, type, op);
+        }
+        assert_int_equal(s, WH_BAD_ARGUMENT);
+        assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_REPORTED);
+        assert_int_equal(wh_comm_last_failure(c)->rank, size - 1);
+        expect_ok(c, wh_comm_all_to_all(c, data, bytes, &got));
+    }
+    wh_comm_buffer_free(&got);
+    expect_ok(c, wh_comm_close(c));
+    MPI_Comm none = MPI_COMM_NULL; /* of MPI_Comm_split, for who has no part */
+    wh_comm_options o;
+    wh_comm_failure failure;
+    memset(&o, 0, sizeof o);
+    o.mpi_comm = &none;
+    assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_BAD_ARGUMENT);
+    assert_non_null(strstr(failure.text, "MPI_COMM_NULL"));
+    assert_int_equal(wh_comm_close(c), WH_BAD_ARGUMENT);
+}
+
 /* What a rank has sent and got is counted; its own part is not sent. */
 static void counts(void **state) {
     (void)state;
@@ -363,12 +404,12 @@ static void other_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_to_all),    cmocka_unit_test(all_to_all_of_devices),
-        cmocka_unit_test(counts),        cmocka_unit_test(all_gather),
-        cmocka_unit_test(all_reduce),    cmocka_unit_test(add),
-        cmocka_unit_test(reports),       cmocka_unit_test(unequal),
-        cmocka_unit_test(other_version), cmocka_unit_test(no_room),
-        cmocka_unit_test(by_nccl),
+        cmocka_unit_test(all_to_all), cmocka_unit_test(all_to_all_of_devices),
+        cmocka_unit_test(counts),     cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
+        cmocka_unit_test(add),        cmocka_unit_test(reports),
+        cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
+        cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

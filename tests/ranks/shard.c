@@ -800,13 +800,38 @@ static void full_move(void **state) {
     close_small(&x);
 }
 
+/* Ranks that want the arrays on different ranks, or begin with other ranks of vertices. */
+static wh_status call_with_other(context *x, int is_odd, int wants_arrays) {
+    static uint64_t offset[LARGE + 1];
+    static uint32_t to[LARGE];
+    static float rank[LARGE], start[LARGE];
+    if (wants_arrays) {
+        wh_graph_arrays a;
+        uint64_t n = 0;
+        memset(&a, 0, sizeof a);
+        a.offset = offset;
+        a.to = to;
+        a.room = LARGE;
+        return wh_shard_to_csr(x->shard, is_odd ? x->rank : 0, &a, &n);
+    }
+    wh_graph_pagerank_options o;
+    memset(&o, 0, sizeof o);
+    for (uint32_t v = 0; v < LARGE; v++) {
+        start[v] = wh_shard_is_vertex(x->shard, v) ? 1.0f / LARGE : 0;
+    }
+    start[0] += is_odd ? 0.25f : 0;
+    start[1] += 0.75f;
+    o.start = start;
+    return wh_shard_pagerank(x->shard, &o, rank, NULL);
+}
+
 /* Ranks that make other calls, or open other graphs. */
 static void unequal(void **state) {
     (void)state;
     if (is_alone()) {
         skip();
     }
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         context x;
         wh_graph_result result;
         float rank[LARGE];
@@ -823,6 +848,8 @@ static void unequal(void **state) {
                        : wh_shard_insert(x.shard, &batch, &result);
         } else if (kind == 2) {
             s = is_odd ? wh_comm_close(x.comm) : wh_shard_degrees(x.shard, degree);
+        } else if (kind >= 4) {
+            s = call_with_other(&x, is_odd, kind == 4);
         } else {
             wh_shard_options o;
             wh_shard *other = NULL;
@@ -878,6 +905,15 @@ static void bad_arguments(void **state) {
     assert_int_equal(wh_shard_add_vertices(x.shard, UINT64_MAX, &id), WH_OUT_OF_MEMORY);
     expect_ok(x.comm, wh_shard_add_vertices(x.shard, 0, NULL));
     assert_int_equal(wh_shard_owner(x.shard, LARGE), -1);
+    wh_shard_options defaults; /* said by one rank, and left out by the others: the same */
+    wh_shard *other = NULL;
+    memset(&defaults, 0, sizeof defaults);
+    defaults.comm = x.comm;
+    defaults.heap = x.heap;
+    defaults.vertices = 10;
+    defaults.most_vertices = x.rank == 1 ? 10 : 0;
+    expect_ok(x.comm, wh_shard_open(&other, &defaults));
+    assert_int_equal(wh_shard_close(other), WH_OK);
     close_small(&x);
 }
 

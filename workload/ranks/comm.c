@@ -217,6 +217,8 @@ void wh_comm_buffer_free(wh_comm_buffer *b) {
     memset(b, 0, sizeof *b);
 }
 
+#define MOST_BYTES (UINT64_MAX / 4) /* that come; far more than there can be */
+
 /* Room for what the lines of the other ranks announce. */
 static wh_status make_room(const wh_comm *c, wh_comm_buffer *b) {
     const size_t entries = (size_t)c->size + 1;
@@ -228,13 +230,15 @@ static wh_status make_room(const wh_comm *c, wh_comm_buffer *b) {
         return WH_OUT_OF_MEMORY;
     }
     uint64_t sum = 0;
+    int is_much = 0;
     for (int r = 0; r < c->size; r++) {
         b->bytes[r] = c->in[r].bytes;
         b->offset[r] = sum;
-        sum += b->bytes[r];
+        is_much |= b->bytes[r] > MOST_BYTES - sum;
+        sum += is_much ? 0 : b->bytes[r];
     }
     b->offset[c->size] = sum;
-    if (sum > c->most) {
+    if (is_much || sum > c->most) {
         return WH_OUT_OF_MEMORY;
     }
     const int fits = b->data != NULL && sum <= b->room;
@@ -328,8 +332,15 @@ static wh_status move_data(wh_comm *c, wh_comm_buffer *got) {
 
 wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes,
                              wh_comm_buffer *got) {
-    const int works = c->report == WH_OK;
     const unsigned char *at = data;
+    uint64_t sum = 0;
+    for (int r = 0; r < c->size && bytes != NULL; r++) {
+        sum += bytes[r];
+    }
+    if (bytes == NULL || got == NULL || (data == NULL && sum != 0)) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "all-to-all without data, bytes, or a buffer");
+    }
+    const int works = c->report == WH_OK;
     for (int r = 0; r < c->size; r++) {
         c->bytes[r] = works ? bytes[r] : 0;
         c->from[r] = at;
@@ -340,6 +351,9 @@ wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes
 }
 
 wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_comm_buffer *got) {
+    if (got == NULL || (data == NULL && bytes != 0)) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "all-gather without data, or a buffer");
+    }
     for (int r = 0; r < c->size; r++) {
         c->bytes[r] = bytes;
         c->from[r] = data;
@@ -352,7 +366,11 @@ wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type ty
     const whi_comm_numbers numbers = {data, n, type, op};
     memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
     memset(&c->few, 0, sizeof c->few);
-    if (n <= WHI_COMM_FEW) {
+    const int is_bad = (data == NULL && n != 0) || (unsigned)type > WH_COMM_F64 ||
+                       (unsigned)op > WH_COMM_MIN || n > UINT64_MAX / 256;
+    if (is_bad) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "all-reduce without numbers, or of no such kind");
+    } else if (n <= WHI_COMM_FEW) {
         c->few = numbers;
     }
     const wh_status s =

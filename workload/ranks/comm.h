@@ -24,6 +24,9 @@
  * wh_comm_close is left. Buffers of a call that failed so may be read or written by the engine
  * until the process ends: do not free them.
  *
+ * A call without its handle, or its options, returns BAD_ARGUMENT on this rank, and nothing to the
+ * others, who wait for it: there is nothing to tell them by.
+ *
  * A communicator may be used by any host thread, by one at a time. Nothing prints or exits.
  */
 #ifndef WHI_WORKLOAD_RANKS_COMM_H
@@ -57,16 +60,18 @@ typedef struct wh_comm_options {
     uint64_t most;     /* bytes that one call may bring to this rank; 0: what the host has */
     uint64_t asks;     /* how often a wait asks before it sleeps; 0: 200. Where each rank has a core
                           of its own 20,000, say, make calls shorter */
-    void *mpi_comm;    /* an MPI_Comm *; NULL: MPI_COMM_WORLD */
+    void *mpi_comm;    /* an MPI_Comm *; NULL: MPI_COMM_WORLD. Not that of a communicator that
+                          could not be opened */
     wh_device *device; /* NCCL: its GPU; NULL: the one that is current */
     uint32_t version;  /* what this rank says of itself; 0: WH_VERSION. For tests */
 } wh_comm_options;
 
-/* Calls MPI_Init_thread if nobody has; wh_comm_close then calls MPI_Finalize. failure: NULL, or
- * gets what went wrong. On failure *comm is NULL, or a communicator of which only wh_comm_close is
- * left: say what went wrong, and close it, so that the other ranks can say it, too. Errors:
- * BAD_ARGUMENT, OUT_OF_MEMORY, and those above. Cost: a small message from each rank to each,
- * MPI_Comm_idup. */
+/* Calls MPI_Init_thread if nobody has; wh_comm_close then calls MPI_Finalize, so of several
+ * communicators the one that began MPI is closed last. failure: NULL, or gets what went wrong. On
+ * failure *comm is NULL, or a communicator of which only wh_comm_close is left: say what went
+ * wrong, and close it, so that the other ranks can say it, too. A rank that comes when others have
+ * given up on it names one of those. Errors: BAD_ARGUMENT, OUT_OF_MEMORY, and those above. Cost: a
+ * small message from each rank to each, MPI_Comm_idup. */
 wh_status wh_comm_open_mpi(wh_comm **comm, const wh_comm_options *options,
                            wh_comm_failure *failure);
 

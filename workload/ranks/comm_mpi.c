@@ -164,6 +164,10 @@ wh_status whi_comm_roll_call(wh_comm *c) {
 /* Before there are notices: who did not come is known, as each rank sends a line. */
 static wh_status never_came(wh_comm *c, const MPI_Request *requests) {
     int missing = 0;
+    if (requests != c->mpi->call) { /* no lines */
+        return whi_comm_fail(c, NOBODY, WH_COMM_TIMED_OUT, WH_DEVICE_ERROR,
+                             "MPI_Comm_idup did not end within %g s", c->seconds);
+    }
     while (missing < c->size - 1 && requests[missing] == MPI_REQUEST_NULL) {
         missing++;
     }

@@ -44,6 +44,16 @@ static wh_status make(wh_comm *c) {
                : WH_OUT_OF_MEMORY;
 }
 
+/* Not all ranks have gone on after their first lines: which ones did not, a second line tells. A
+ * rank that has given up on this one does not send it either. */
+static wh_status ask_once_more(wh_comm *c) {
+    const wh_comm_failure first = c->failure;
+    if (whi_comm_mpi_headers(c) == WH_OK) {
+        c->failure = first;
+    }
+    return first.status;
+}
+
 /* A communicator of our own, when all ranks are known to be there. */
 static wh_status duplicate(wh_comm *c) {
     whi_comm_mpi *m = c->mpi;
@@ -52,7 +62,7 @@ static wh_status duplicate(wh_comm *c) {
     TRY_MPI(c, MPI_Comm_idup(m->comm, &own, &request), "MPI_Comm_idup");
     const wh_status s = whi_comm_mpi_wait(c, &request, 1, "MPI_Comm_idup");
     if (s != WH_OK) {
-        return s;
+        return c->failure.reason == WH_COMM_TIMED_OUT ? ask_once_more(c) : s;
     }
     m->notices = calloc((size_t)c->size, sizeof *m->notices);
     if (m->notices == NULL) {
@@ -85,6 +95,10 @@ static wh_status begin(wh_comm *c, const wh_comm_options *o) {
     }
     if (o->mpi_comm != NULL) {
         c->mpi->comm = *(MPI_Comm *)o->mpi_comm;
+    }
+    if (c->mpi->comm == MPI_COMM_NULL) {
+        return whi_comm_fail(c, -1, WH_COMM_ENGINE, WH_BAD_ARGUMENT,
+                             "this process is no rank: mpi_comm is MPI_COMM_NULL");
     }
     TRY_MPI(c, MPI_Comm_rank(c->mpi->comm, &c->rank), "MPI_Comm_rank");
     TRY_MPI(c, MPI_Comm_size(c->mpi->comm, &c->size), "MPI_Comm_size");

@@ -163,11 +163,15 @@ void whi_shard_rows_free(whi_shard_rows *rows) {
 /* --- open and close -----------------------------------------------------------------------------
  */
 
+static uint64_t most_of(const wh_shard_options *o) {
+    return o->most_vertices != 0 ? o->most_vertices : o->vertices;
+}
+
 /* What all ranks must have in common. */
 static uint64_t options_hash(const wh_shard_options *o) {
     const uint64_t parts[] = {
         o->vertices,
-        o->most_vertices,
+        most_of(o),
         (uint64_t)o->split,
         (uint64_t)(o->undirected != 0),
         wh_lattice_layout(),
@@ -179,10 +183,6 @@ static uint64_t options_hash(const wh_shard_options *o) {
         hash = wh_spread64(hash ^ parts[i]) ^ hash >> 29;
     }
     return hash;
-}
-
-static uint64_t most_of(const wh_shard_options *o) {
-    return o->most_vertices != 0 ? o->most_vertices : o->vertices;
 }
 
 /* A list of nothing, so that none to come needs memory of the device. */
@@ -276,7 +276,8 @@ static wh_status make(wh_shard *s, const wh_shard_options *o) {
     const uint64_t n = most_of(o);
     if (o->heap == NULL || n == 0 || n > WH_GRAPH_MOST_VERTICES || o->vertices > n ||
         o->split > WH_SHARD_RANGE || s->size > (int)WHI_SHARD_MOST_RANKS) {
-        wh_comm_report(s->comm, WH_BAD_ARGUMENT, "wh_shard_options: a heap, and vertices, please");
+        wh_comm_report(s->comm, WH_BAD_ARGUMENT,
+                       "wh_shard_options: a heap, vertices, no more than most, and a split");
         return WH_BAD_ARGUMENT;
     }
     s->n = (uint32_t)n;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tables.h"
 
 WH_TABLES_ONCE(whi_shard_rank_kernels, whi_shard_rank_kernels_find)
@@ -20,6 +21,7 @@ typedef struct ranking {
     const whi_shard_rank_kernels *kernels;
     whi_shard_memory memory;
     uint64_t sums[2]; /* change, dangling: of all ranks, as integers of 2^-62 */
+    uint64_t start;   /* of the caller's ranks, to be the same on all ranks; 0: none */
 } ranking;
 
 static void check_options(wh_shard *s, wh_graph_pagerank_options *o, const float *rank) {
@@ -126,6 +128,7 @@ static wh_status bring_start(wh_shard *s, ranking *x, const float *start) {
     }
     const double sum = (double)sums.upper * 2147483648.0 + (double)sums.lower;
     x->on.scale = ONE * (ONE / sum);
+    x->start = sums.upper ^ sums.lower << 32;
     return sums.bad != 0 || sum < 0.5 * ONE || sum > 2 * ONE ? WH_BAD_ARGUMENT : WH_OK;
 }
 
@@ -164,7 +167,8 @@ static wh_status begin(wh_shard *s, ranking *x, const wh_graph_pagerank_options 
     whi_shard_report(s, first_ranks(s, x, o->start), "pagerank: memory, or start");
     wh_status status = wh_comm_agree(s->comm); /* pagerank on all ranks */
     if (status == WH_OK) {
-        wh_comm_expect(s->comm, bits[0] ^ bits[1] << 20 ^ bits[2] << 7, "options of pagerank");
+        const uint64_t options = bits[0] ^ bits[1] << 20 ^ bits[2] << 7;
+        wh_comm_expect(s->comm, wh_spread64(options) ^ x->start, "options, or start, of pagerank");
         status = wh_comm_all_reduce(s->comm, x->sums, 2, WH_COMM_U64, WH_COMM_SUM);
     }
     whi_shard_lap(s, &s->times.settle);

@@ -84,6 +84,7 @@ static wh_status send_rows(wh_shard *s, int root, const uint32_t *degree,
     }
     whi_shard_rows_free(&rows);
     memset(s->out_bytes, 0, (size_t)s->size * sizeof *s->out_bytes);
+    wh_comm_expect(s->comm, (uint64_t)(root - WH_SHARD_ALL), "root");
     if (root != WH_SHARD_ALL) {
         s->out_bytes[root] = bytes;
     }

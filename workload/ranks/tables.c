@@ -107,7 +107,7 @@ wh_status whi_tables_open(whi_tables *t, wh_comm *comm, wh_heap *heap, uint32_t 
     t->comm = comm;
     t->rank = (uint32_t)wh_comm_rank(comm);
     t->ranks = (uint32_t)wh_comm_size(comm);
-    t->key_bytes = key_bytes != 0 ? key_bytes : 4;
+    t->key_bytes = whi_key_bytes(key_bytes);
     t->samples = t->ranks * WHI_SAMPLES_A_RANK;
     t->samples = t->samples > WHI_LEAST_SAMPLES ? t->samples : WHI_LEAST_SAMPLES;
     t->samples = t->samples < WHI_MOST_SAMPLES ? t->samples : WHI_MOST_SAMPLES;

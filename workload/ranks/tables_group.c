@@ -87,8 +87,10 @@ static void lay_merged(wh_shard_group *x) {
 }
 
 static uint64_t hash_of(const wh_shard_group_options *o) {
-    const uint64_t parts[] = {o->key_bytes,  o->value,   o->aggregates,
-                              o->page_bytes, o->combine, (uint64_t)wh_version()};
+    const uint32_t asked = o->aggregates != 0 ? o->aggregates : WH_GROUP_COUNT;
+    const uint64_t parts[] = {
+        whi_key_bytes(o->key_bytes), o->value, asked, o->page_bytes, o->combine,
+        (uint64_t)wh_version()};
     uint64_t hash = 1;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         hash = wh_spread64(hash ^ parts[i]) ^ hash >> 29;

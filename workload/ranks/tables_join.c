@@ -46,13 +46,14 @@ static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t prob
 }
 
 static uint64_t hash_of(const wh_shard_join_options *o) {
-    const uint64_t parts[] = {o->kind,        o->key_bytes,  o->build_value,
-                              o->probe_value, o->page_bytes, (uint64_t)wh_version()};
+    const uint64_t parts[] = {o->kind,        whi_key_bytes(o->key_bytes),
+                              o->build_value, o->probe_value,
+                              o->page_bytes,  (uint64_t)wh_version()};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         hash = wh_spread64(hash ^ parts[i]) ^ hash >> 29;
     }
-    for (const char *c = o->variant != NULL ? o->variant : ""; *c != '\0'; c++) {
+    for (const char *c = o->variant != NULL ? o->variant : "paged"; *c != '\0'; c++) {
         hash = wh_spread64(hash ^ (unsigned char)*c) ^ hash >> 29;
     }
     return hash;

@@ -15,6 +15,10 @@
 
 #define WHI_TABLES 2u /* of a join: build, probe */
 
+static inline uint32_t whi_key_bytes(uint32_t asked) {
+    return asked != 0 ? asked : 4;
+}
+
 /* A key is heavy if a rank's part of a table has as many rows as this many of it. Then n keys that
  * are not heavy make one rank's part larger by n / WHI_LIGHT of it at most. */
 #define WHI_LIGHT 32u
