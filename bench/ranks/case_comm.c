@@ -6,7 +6,6 @@
 
 #include "bench/ranks/ranks.h"
 
-#define LEAST_BYTES 1024u
 #define FACTOR 4u
 
 static wh_status agreements(whi_ranks *b) {
@@ -118,7 +117,7 @@ wh_status whi_ranks_case_comm(whi_ranks *b) {
     const uint64_t most =
         b->options->most_bytes != 0 ? b->options->most_bytes : b->defaults->most_bytes;
     WHI_RANKS_TRY(whi_ranks_end_part(b, agreements(b)));
-    for (uint64_t bytes = LEAST_BYTES; bytes <= most; bytes *= FACTOR) {
+    for (uint64_t bytes = WHI_RANKS_LEAST_BYTES; bytes <= most; bytes *= FACTOR) {
         WHI_RANKS_TRY(whi_ranks_end_part(b, all_to_all(b, bytes)));
     }
     return WH_OK;

@@ -1,18 +1,12 @@
-/* driver.c: a run of `warpheap bench --ranks`: who is where, the communicator, the cases. */
+/* driver.c: a run of `warpheap bench --ranks`: the communicator, the cases. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if WH_HAVE_CUDA
-#include <cuda_runtime_api.h>
-#endif
 
 #include "bench/bench.h"
 #include "bench/ranks/ranks.h"
 
 #define SECONDS 600.0
-/* What the simulated device has: a bound on what a request can make this machine use. */
-#define SIM_MEMORY_BYTES ((uint64_t)8 << 30)
 
 static const whi_ranks_defaults gpu_defaults = {
     .sizes = {1000000, 10000000, 0},
@@ -61,60 +55,6 @@ static int refuse(const whi_ranks *b, const char *text) {
 }
 
 /* --- devices --------------------------------------------------------------------------------- */
-
-static void open_device(whi_ranks *b, int local_rank, whi_ranks_place *place) {
-    const char *spec = b->options->device != NULL ? b->options->device : "auto";
-    const uint32_t n_gpus = wh_device_cuda_count();
-    char gpu[24];
-    wh_sim_options sim;
-    memset(&sim, 0, sizeof sim);
-    sim.seed = b->options->seed;
-    sim.memory_bytes = SIM_MEMORY_BYTES;
-    if (n_gpus != 0 && (strcmp(spec, "auto") == 0 || strcmp(spec, "cuda") == 0)) {
-        (void)snprintf(gpu, sizeof gpu, "cuda:%u", (uint32_t)local_rank % n_gpus);
-        spec = gpu;
-    }
-    place->status = (int)wh_device_open(&b->device, spec, &sim);
-    if (place->status != WH_OK) {
-        (void)snprintf(place->device, sizeof place->device, "device '%s': %s: %.80s", spec,
-                       wh_status_text((wh_status)place->status), wh_last_error_text());
-        return;
-    }
-    b->info = wh_device_get_info(b->device);
-    b->on_sim = b->info->target == WH_TARGET_SIM;
-    place->is_gpu = !b->on_sim;
-    (void)snprintf(place->device, sizeof place->device, "%s", b->info->name);
-#if WH_HAVE_CUDA
-    if (place->is_gpu &&
-        cudaDeviceGetPCIBusId(place->bus, sizeof place->bus, b->info->ordinal) != cudaSuccess) {
-        place->status = WH_DEVICE_ERROR;
-    }
-#endif
-}
-
-/* A device for each rank, and what all have. 0: this rank has no memory. */
-static int take_places(whi_ranks *b) {
-    MPI_Comm local;
-    int local_rank = 0, leader = 0;
-    whi_ranks_place own;
-    memset(&own, 0, sizeof own);
-    (void)MPI_Comm_rank(MPI_COMM_WORLD, &b->rank);
-    (void)MPI_Comm_size(MPI_COMM_WORLD, &b->size);
-    (void)MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
-    (void)MPI_Comm_rank(local, &local_rank);
-    leader = b->rank; /* the first rank of a machine has its number */
-    (void)MPI_Bcast(&leader, 1, MPI_INT, 0, local);
-    (void)MPI_Comm_free(&local);
-    own.machine = leader;
-    open_device(b, local_rank, &own);
-    b->places = calloc((size_t)b->size, sizeof *b->places);
-    if (b->places == NULL) {
-        return 0;
-    }
-    (void)MPI_Allgather(&own, sizeof own, MPI_BYTE, b->places, sizeof own, MPI_BYTE,
-                        MPI_COMM_WORLD);
-    return 1;
-}
 
 /* The first rank before r that has the same GPU; -1: none has. */
 static int shares_with(const whi_ranks *b, int r) {
@@ -256,24 +196,16 @@ static int run_in_places(whi_ranks *b) {
     return status;
 }
 
-int whi_ranks_run(const whi_ranks_options *options) {
+int whi_ranks_run(const whi_ranks_options *options, const char *complaint) {
     whi_ranks b;
-    int given = 0;
     memset(&b, 0, sizeof b);
     b.options = options;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) != MPI_SUCCESS) {
+    if (!whi_ranks_start_mpi(&b)) {
         return WH_BENCH_FAILED;
     }
-    const int status = take_places(&b) ? run_in_places(&b) : WH_BENCH_FAILED;
+    const int refused = whi_ranks_take_places(&b, complaint);
+    const int status = refused != WH_BENCH_OK ? refused : run_in_places(&b);
     free(b.places);
     (void)MPI_Finalize();
     return status;
-}
-
-void whi_ranks_part_ways(void) {
-    int given = 0;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) == MPI_SUCCESS) {
-        (void)MPI_Barrier(MPI_COMM_WORLD);
-        (void)MPI_Finalize();
-    }
 }

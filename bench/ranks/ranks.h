@@ -16,6 +16,7 @@
 
 #define WHI_RANKS_MOST_REPS 100u
 #define WHI_RANKS_MOST_PHASES 8u
+#define WHI_RANKS_LEAST_BYTES 1024u /* that a rank sends in comm */
 
 /* Ends the calling function with the status of what failed. */
 #define WHI_RANKS_TRY(call)               \
@@ -133,12 +134,21 @@ const char *whi_ranks_case_name(size_t index);
 const char *whi_ranks_case_text(size_t index);
 
 /* Runs the benchmark; returns the exit status of the program (wh_bench_outcome), and prints what
- * it has to say, on rank 0. */
-int whi_ranks_run(const whi_ranks_options *options);
+ * it has to say, on rank 0. complaint: "", or why this rank cannot run its options: then no rank
+ * runs, and rank 0 says so. */
+int whi_ranks_run(const whi_ranks_options *options, const char *complaint);
 
-/* All ranks end together, after one of them has said why: a launcher ends the others as soon as one
- * has ended wrongly. */
-void whi_ranks_part_ways(void);
+/* --- places.c ------------------------------------------------------------------------------ */
+
+/* MPI_Init, within 60 s, or options.seconds if that is given, but at least 10; b->rank, b->size. A
+ * rank that is not there is not known by name so early: the process ends. 0: it failed. */
+int whi_ranks_start_mpi(whi_ranks *b);
+
+/* All ranks have the same options, and none has a complaint; each opens its device: b->device and
+ * the like, b->places. WH_BENCH_OK, or the exit status, after a line of rank 0. Waits for a rank
+ * for 60 s, or options.seconds, then names it. The process ends here where MPI cannot be ended:
+ * after such a failure, and where options differ. */
+int whi_ranks_take_places(whi_ranks *b, const char *complaint);
 
 /* --- measure.c ----------------------------------------------------------------------------- */
 

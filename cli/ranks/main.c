@@ -39,7 +39,8 @@ static const struct argp_option options[] = {
     {"reps", OPT_REPS, "N", 0, "repetitions, 10 on a GPU and 2 on the simulated device", 2},
     {"seed", OPT_SEED, "N", 0, "of graphs, tables and the simulated device", 2},
     {"seconds", OPT_SECONDS, "N", 0,
-     "how long ranks wait for one that works alone, or has ended; default: 600", 2},
+     "how long ranks wait for one that works alone, or has ended; default: 600, before the work 60",
+     2},
     {"asks", OPT_ASKS, "N", 0,
      "how often a wait for other ranks asks before it sleeps; default: 200. 20000, say, where each "
      "rank has a core of its own",
@@ -53,23 +54,11 @@ typedef struct request {
     whi_ranks_options ranks;
     cli_names cases;
     cli_numbers sizes, rows;
-    int status;
+    char complaint[256]; /* why they cannot be run; "" */
 } request;
 
-/* A launcher starts many of these; one of them says what is wrong with the request. */
-static int is_first(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = getenv(names[i]);
-        if (text != NULL) {
-            return strcmp(text, "0") == 0;
-        }
-    }
-    return 1;
-}
-
-#define COMPLAIN(r, ...) ((r)->status = is_first() ? cli_complain(__VA_ARGS__) : CLI_USAGE, EINVAL)
+/* Of all ranks one says it: whi_ranks_run. */
+#define COMPLAIN(r, ...) ((void)snprintf((r)->complaint, sizeof(r)->complaint, __VA_ARGS__), EINVAL)
 
 static error_t set_number(request *r, const char *option, const char *text, uint64_t *value) {
     if (!cli_parse_number(text, value) || *value == 0) {
@@ -152,7 +141,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
                    ? COMPLAIN(r, "--blocks: '%s' is not in 1..%u", arg, UINT32_MAX)
                    : e;
     case OPT_BYTES:
-        return set_number(r, "bytes", arg, &r->ranks.most_bytes);
+        e = set_number(r, "bytes", arg, &r->ranks.most_bytes);
+        return e == 0 && r->ranks.most_bytes < WHI_RANKS_LEAST_BYTES
+                   ? COMPLAIN(r, "--bytes: '%s' is less than %u", arg, WHI_RANKS_LEAST_BYTES)
+                   : e;
     case 'H':
         return set_number(r, "heap", arg, &r->ranks.heap_bytes);
     case OPT_REPS:
@@ -219,19 +211,16 @@ int main(int argc, char **argv) {
     argp_err_exit_status = CLI_USAGE;
     argv[0] = (char *)"warpheap bench --ranks";
     const error_t e = argp_parse(&argp, argc, argv, 0, NULL, &r);
-    int status = r.status;
-    if (e == 0) {
-        r.ranks.cases = r.cases.v;
-        r.ranks.n_cases = r.cases.n;
-        r.ranks.sizes = r.sizes.v;
-        r.ranks.n_sizes = r.sizes.n;
-        r.ranks.rows = r.rows.v;
-        r.ranks.n_rows = r.rows.n;
-        status = whi_ranks_run(&r.ranks);
-    } else {
-        status = status != 0 ? status : cli_complain("%s", strerror(e));
-        whi_ranks_part_ways();
+    if (e != 0 && r.complaint[0] == '\0') {
+        (void)snprintf(r.complaint, sizeof r.complaint, "%s", strerror(e));
     }
+    r.ranks.cases = r.cases.v;
+    r.ranks.n_cases = r.cases.n;
+    r.ranks.sizes = r.sizes.v;
+    r.ranks.n_sizes = r.sizes.n;
+    r.ranks.rows = r.rows.v;
+    r.ranks.n_rows = r.rows.n;
+    const int status = whi_ranks_run(&r.ranks, r.complaint);
     cli_free_names(&r.cases);
     cli_free_numbers(&r.sizes);
     cli_free_numbers(&r.rows);

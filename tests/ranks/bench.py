@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench.py MPIRUN PROGRAM SOURCE_FOLDER: `warpheap bench --ranks` on simulated devices: its rows,
-with 1 and 2 ranks, what it refuses, and a rank that ends.
+with 1 and 2 ranks, what it refuses, ranks with other options, and ranks that end, or hang.
 """
 import json
 import os
@@ -52,6 +52,21 @@ def run(words, ranks=None, program=PROGRAM):
                           stderr=subprocess.PIPE, text=True, timeout=240, check=False)
 
 
+def run_unlike(*parts):
+    """Ranks of their own words each, or of another program: a list that begins with its path."""
+    starts = []
+    for words in parts:
+        own = words[:1] and words[0].startswith("/")
+        starts += [":", "-n", "1", *([] if own else [PROGRAM, "bench", "--ranks"]), *words]
+    return [MPIRUN, *starts[1:]]
+
+
+def said_by(words):
+    r = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       timeout=60, check=False)
+    return r.returncode, [line for line in r.stderr.splitlines() if line.startswith("warpheap: ")]
+
+
 def results(folder, ranks, *words):
     path = os.path.join(folder, f"{ranks}-{len(os.listdir(folder))}.jsonl")
     r = run([*SMALL, "--json", path, *words], ranks)
@@ -93,7 +108,7 @@ def check_row(row, ranks):
 
 
 def test_rows(folder, ranks):
-    _, data, r = results(folder, ranks)
+    text, data, r = results(folder, ranks)
     size = ranks or 1
     for key, kind in HEADER.items():
         check(isinstance(data.header.get(key), kind), f"header: {key}")
@@ -113,14 +128,17 @@ def test_rows(folder, ranks):
     lines = r.stdout.splitlines()
     check(len(lines) == len(data.rows) + 2, f"the table has a line a row: {r.stdout}")
     check("sent/rank" in lines[1] and "one device" in lines[1], "the table's header")
+    return text
 
 
-def test_seed(folder):
-    words = ["--case", "edges,triangles,rebalance"]
-    first, again, other = (TIMES.sub("", results(folder, 2, *words, "--seed", seed)[0])
-                           for seed in ("7", "7", "8"))
-    check(first == again, "two runs with one seed say the same")
-    check(first != other, "another seed says something else")
+def test_seed(folder, first):
+    """first: the file of a run of all cases, with seed 0."""
+    texts = first, *(results(folder, 2, "--case", "edges", "--seed", seed)[0]
+                     for seed in ("0", "8"))
+    rows, again, other = ([TIMES.sub("", line) for line in text.splitlines()
+                           if re.search(r'"case":\s*"edges"', line)] for text in texts)
+    check(len(rows) == 4 and rows == again, "two runs with one seed say the same")
+    check(rows != other, "another seed says something else")
 
 
 def test_refused():
@@ -131,17 +149,18 @@ def test_refused():
             (["--reps", "101"], "--reps: '101' is not a number in 1..100"),
             (["--blocks", "8G"], "--blocks: '8G' is not in 1.."),
             (["--seconds", "0"], "--seconds: '0' is not a number of seconds above 0"),
-            (["--case", "frob"], "unknown case 'frob'; known: " + ", ".join(CASES)),
             (["--device", "cuda:1"], "unknown device 'cuda:1'; known: auto, sim, cuda"),
             (["frob"], "bench --ranks takes no argument 'frob'"),
             (["--device", "sim", "--engine", "nccl"], "--engine nccl wants a GPU of its own"),
-            (["--device", "sim", "--json", "/nowhere/x"], "cannot write '/nowhere/x'")):
-        for ranks in (None, 2) if words[0] in ("--reps", "--device") else (None,):
-            r = run(words, ranks)
-            check(r.returncode == 2, f"{ranks} ranks {words}: exit {r.returncode}")
-            said = [line for line in r.stderr.splitlines() if line.startswith("warpheap: ")]
-            check(len(said) == 1 and pattern in said[0], f"{ranks} ranks {words}: {r.stderr!r}")
-            check("case" not in r.stdout, f"{words}: a table was started")
+            (["--json", "/nowhere/x", "--device", "sim"],
+             "rank 0: WH_IO_ERROR: cannot write '/nowhere/x'")):
+        ranks = 2 if words[0] in ("--reps", "--json") else None
+        r = run(words, ranks)
+        check(r.returncode == 2, f"{ranks} ranks {words}: exit {r.returncode}")
+        said = [line for line in r.stderr.splitlines() if line.startswith("warpheap: ")]
+        check(len(said) == 1 and said[0].startswith("warpheap: " + pattern),
+              f"{ranks} ranks {words}: {r.stderr!r}")
+        check("case" not in r.stdout, f"{words}: a table was started")
     r = subprocess.run([PROGRAM, "bench", "--help"], stdout=subprocess.PIPE, text=True,
                        check=False)
     check("--ranks" in r.stdout, "bench --help names --ranks")
@@ -152,10 +171,29 @@ def test_refused():
     check(r.returncode == 0 and all(f"\n  {case} " in r.stdout for case in CASES), "--help")
 
 
+def test_unlike():
+    """Ranks with other options than the rest: all end, and rank 0 names one of them."""
+    well = ["--device", "sim", "--case", "comm", "--bytes", "1K"]
+    known = ", ".join(CASES)
+    for parts, pattern in (
+            ((well, ["--case", "frob"]), f"rank 1: unknown case 'frob'; known: {known}"),
+            ((["--bytes", "1023"], well), "rank 0: --bytes: '1023' is less than 1024"),
+            (([*well, "--seed", "1"], [*well, "--seed", "2"]),
+             "rank 1 has other options of the benchmark ")):
+        status, said = said_by(run_unlike(*parts))
+        check(status == 2 and len(said) == 1 and said[0].startswith("warpheap: " + pattern),
+              f"{parts}: exit {status}, {said}")
+
+
 def test_failure(folder):
-    """A heap that is too small: the parts say so, and the run goes on."""
+    """A heap that is too small: the parts say so, and the run goes on. Ranks may have asks and
+    files of their own."""
     path = os.path.join(folder, "results.jsonl")
-    r = run([*SMALL, "--heap", "1K", "--case", "edges,comm", "--json", path], 2)
+    words = [*SMALL, "--heap", "1K", "--case", "edges,comm"]
+    r = subprocess.run(run_unlike([*words, "--json", path],
+                                  [*words, "--json", "/nowhere/x", "--asks", "9"]),
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                       check=False)
     with open(path, encoding="utf-8") as f:
         rows = files.parse(f.read()).rows
     check(r.returncode == 1 and "2 parts failed" in r.stderr, f"a small heap: {r}")
@@ -178,11 +216,43 @@ def children(pid):
         return [int(child) for child in f.read().split()]
 
 
+def has_open_mpi():
+    version = subprocess.run([MPIRUN, "--version"], stdout=subprocess.PIPE, text=True, check=False)
+    return re.search("Open MPI|OpenRTE", version.stdout)
+
+
+def test_missing():
+    """A rank that hangs after MPI_Init."""
+    with open(f"{PROGRAM}-ranks", "rb") as f:
+        library = re.search(rb"libmpi\.so[.0-9]*", f.read())
+    text = (f"import ctypes, time; ctypes.CDLL({library[0].decode()!r}, ctypes.RTLD_GLOBAL)"
+            ".MPI_Init(None, None); time.sleep(50)")
+    begin = time.monotonic()
+    status, said = said_by(run_unlike(["--device", "sim", "--seconds", "1"],
+                                      [sys.executable, "-c", text]))
+    check(status == 1 and time.monotonic() - begin < 40, f"a rank that hangs: exit {status}")
+    check(said == ["warpheap: rank 1 did not open the communicator within 1 s"],
+          f"a rank that hangs: {said}")
+
+
+def test_no_init():
+    """A rank that ends before MPI_Init. The other one does not wait there for ten seconds, which
+    costs time of a core, but is stopped most of it."""
+    words = run_unlike(["--device", "sim", "--seconds", "1"], [shutil.which("true")])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+        time.sleep(1.5)
+        others = children(p.pid)
+        for signal_number in (signal.SIGSTOP, signal.SIGCONT):
+            for other in others:
+                os.kill(other, signal_number)
+            time.sleep(9 if signal_number == signal.SIGSTOP else 0)
+        text = p.communicate(timeout=40)[0]
+    check(p.returncode == 1 and text.count("warpheap: MPI_Init waits for too long: ") == 1,
+          f"a rank without MPI_Init: exit {p.returncode}, {text}")
+
+
 def test_death():
     """A rank that is killed while the others work: they name it, and end."""
-    version = subprocess.run([MPIRUN, "--version"], stdout=subprocess.PIPE, text=True, check=False)
-    if not re.search("Open MPI|OpenRTE", version.stdout):
-        return
     words = ["--device", "sim", "--case", "comm", "--bytes", "4M", "--reps", "100", "--seconds",
              "3"]
     with subprocess.Popen([MPIRUN, "--enable-recovery", "-n", "2", PROGRAM, "bench", "--ranks",
@@ -198,12 +268,15 @@ def test_death():
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for ranks in (None, 2):
-            test_rows(folder, ranks)
-        test_seed(folder)
+        test_rows(folder, None)
+        test_seed(folder, test_rows(folder, 2))
         test_refused()
         test_failure(folder)
         test_alone(folder)
+    test_unlike()
+    if has_open_mpi():
+        test_missing()
+        test_no_init()
         test_death()
     print(json.dumps({"failures": len(failures)}))
     return 1 if failures else 0
