@@ -1,10 +1,9 @@
 /* shard_route.c: arcs to the owners of their sources, and back, on the device.
  *
  * All ranks know before they send how much they may: rank r has room for may[r] arcs of this one,
- * and for heads. A rank that has more sends nothing, which no other
- * message is: then all ranks tell each other what they want to send, make room, and send again. So
- * a rank that has no memory for what comes can still say so, and nobody has sent. After a few
- * batches all have room.
+ * and for heads. A rank that has more sends nothing at all, not even heads. Then all ranks tell
+ * each other what they want to send, make room, and send again. So a rank that has no memory for
+ * what comes can still say so, and nobody has sent. After a few batches all have room.
  *
  * With the first message goes whether a rank wants to know what became of its arcs. If one does,
  * the answer to a message is a byte for each arc, in its order; else there is none, but for counts

@@ -7,9 +7,10 @@
  * S1      places: each row of a tile gets one of those that its block took for the tile with one
  *         fetch_add, relaxed, of the class's cursor; the host reads when the kernel has ended
  * S2      of a heavy key with WHI_CLASS_ONCE the row that finds `seen` zero in an exchange,
- * relaxed, goes; none has gone before, and exactly one finds it so L1      link: a slot belongs to
- * the key of the first row that is put there, for good. head is set by a cas, relaxed; next and
- * rows are read by the next kernel
+ *         relaxed, goes; none has gone before, and exactly one finds it so
+ * L1      link: a slot belongs to the key of the first row that is put there, for good. head is set
+ *         by a cas, relaxed; next and rows are read by the next kernel. Progress: a cas fails only
+ *         if another row has been put into that list
  */
 #define WH_KERNEL_THREADS 256
 #define WH_KERNEL_BLOCKS 3 /* of an SM: rows that are under way hide each other's waits */
@@ -223,8 +224,7 @@ WH_KERNEL(scatter_rows, whi_rows_call, a) {
     }
 }
 
-/* --- sums of the same keys
- * ------------------------------------------------------------------------
+/* --- sums of the same keys ----------------------------------------------------------------------
  */
 
 WH_KERNEL(link_rows, whi_sums, a) {
