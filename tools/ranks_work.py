@@ -349,6 +349,11 @@ def key_shares(p, ranks, skew, split):
     return of_rank - even, weights[heavy].sum(), int(heavy.sum())
 
 
+def route_rows(clock, p, rows):
+    if clock.ranks > 1:  # one rank alone gives its operator the tables as they are
+        clock.device(p["device"]["rows_route"], rows, part="routing")
+
+
 def send_rows(clock, p, cells, columns):
     for _ in range(columns):
         clock.exchange(cells * (p["problem"]["row_bytes"] // columns), False)
@@ -365,7 +370,7 @@ def join(p, skew, split):
         build = brought(clock, rows, numpy.full(ranks, 1.0 / ranks))
         build = build + (count.to_all(numpy.full(ranks, heavy / ranks)) if heavy else 0)
         probe = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], 2 * rows / ranks, part="routing")
+        route_rows(clock, p, 2 * rows / ranks)
         send_rows(clock, p, build, 2)
         send_rows(clock, p, probe, 2)
         clock.device(p["device"]["join"],
@@ -384,7 +389,7 @@ def group(p, skew, split):
         ranks = clock.ranks
         share, stays, heavy = key_shares(p, ranks, skew, split)
         light = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], rows / ranks, part="routing")
+        route_rows(clock, p, rows / ranks)
         send_rows(clock, p, light, 2)
         clock.device(p["device"]["group"], light.sum(axis=0) + stays * rows / ranks)
         if heavy:

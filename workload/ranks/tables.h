@@ -21,10 +21,16 @@
  * gets much more than its part because a key is frequent. A rank keeps what it had of heavy keys:
  * bring tables that are spread evenly.
  *
+ * One rank alone has all rows where they belong: its operator reads the caller's tables as they
+ * are. There is no sample, no rows are put in order, and nothing is copied.
+ *
  * All calls but the getters are made by all ranks in the same order. A status that is not WH_OK is
  * the same on all ranks, and wh_comm_last_failure says which rank it is about, and why. What comm.h
  * says of dead communicators holds: only destroy is left then. Tables are read after what the
- * default stream of the device still does, and are not kept: calls wait until all is done.
+ * default stream of the device still does. They stay as they are until run returns, which waits
+ * until all is done; after an OUT_OF_MEMORY that resume is to follow, until the last resume
+ * returns. (Only one rank alone reads them again then.) Destroy, and the next run, do not read
+ * them.
  */
 #ifndef WHI_WORKLOAD_RANKS_TABLES_H
 #define WHI_WORKLOAD_RANKS_TABLES_H
@@ -33,7 +39,8 @@
 
 #include "workload/ranks/comm.h"
 
-/* What the last run of this rank took, and how even it was. */
+/* What the last run of this rank took, and how even it was. With one rank alone all of the time is
+ * operate's; sample, partition, exchange, heavy and sent are 0. */
 typedef struct wh_shard_work {
     double sample;    /* seconds: to find heavy keys, and agree on them */
     double partition; /* to count rows by rank, and put them in order */
@@ -97,7 +104,8 @@ wh_status wh_shard_join_destroy(wh_shard_join *join);
  * Cost: a row is written twice on its way, and read three times; key and value go to another rank
  * with odds (P - 1) / P; a call of the communicator for the sample, one for counts, one for each
  * column, one for the end. Device memory: the rows that come, and those of the larger table that
- * go.
+ * go. One rank alone: the operator, and two calls of the communicator; of WH_VALUE_ROW 8 bytes a
+ * row are written, and are its device memory.
  */
 wh_status wh_shard_join_run(wh_shard_join *join, const wh_table *build, const wh_table *probe,
                             wh_shard_join_result *result);
@@ -116,7 +124,8 @@ void wh_shard_join_get_work(const wh_shard_join *join, wh_shard_work *work);
  *
  * Groups are on the rank that their key's hash says, each on one, in one of two lists: of light
  * keys in pages of wh_group; of heavy keys, and where all have been added up before they went, in
- * device memory of this object. The heap must not grow (wh_heap_grow) as long as the group-by is
+ * device memory of this object. With one rank alone all are in the first list, whatever `combine`
+ * says. The heap must not grow (wh_heap_grow) as long as the group-by is
  * there.
  */
 
@@ -152,7 +161,8 @@ enum { WH_SHARD_LIGHT, WH_SHARD_HEAVY, WH_SHARD_LISTS };
 wh_status wh_shard_group_create(wh_shard_group **group, const wh_shard_group_options *options);
 wh_status wh_shard_group_destroy(wh_shard_group *group);
 
-/* As wh_shard_join_run. Sums of float and double are added in any order, also those of ranks. */
+/* As wh_shard_join_run, also of how long the table stays. Sums of float and double are added in any
+ * order, also those of ranks. */
 wh_status wh_shard_group_run(wh_shard_group *group, const wh_table *table,
                              wh_shard_group_result *result);
 wh_status wh_shard_group_resume(wh_shard_group *group, wh_shard_group_result *result);

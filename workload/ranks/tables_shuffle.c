@@ -32,6 +32,46 @@ static whi_rows_call call_of(const whi_tables *t, const whi_rows *rows) {
     return call;
 }
 
+/* Device memory of so many bytes, for what comes; what was there is lost if it grows. */
+static wh_status room_to_come(whi_tables *t, wh_comm_buffer *b, uint64_t bytes) {
+    whi_room come = {b->data, b->room};
+    const wh_status s = whi_room_for(t->device, &come, bytes);
+    b->device = t->device;
+    b->data = come.data;
+    b->room = come.bytes;
+    return s;
+}
+
+/* --- one rank ------------------------------------------------------------------------------------
+ */
+
+/* The second column is that of rows' numbers. */
+static wh_status number_rows(whi_tables *t, const whi_rows *rows, whi_received *received) {
+    whi_rows_call call = call_of(t, rows);
+    const wh_status s = room_to_come(t, &received->column[1], rows->n * rows->bytes[1]);
+    call.out[WHI_TO_OWN][1] = received->column[1].data;
+    return s == WH_OK ? t->kernels->number(t->device, &call) : s;
+}
+
+wh_status whi_tables_keep(whi_tables *t, const whi_rows *rows, uint32_t n_tables,
+                          whi_received *received, wh_table *in) {
+    whi_tables_clear(t);
+    for (uint32_t k = 0; k < n_tables; k++) {
+        const int has_value = rows[k].columns == 2;
+        memset(&in[k], 0, sizeof in[k]);
+        in[k].key = rows[k].column[0];
+        in[k].value = has_value ? rows[k].column[1] : NULL;
+        in[k].n = rows[k].n;
+        t->given[0] += rows[k].n;
+        if (has_value && in[k].value == NULL && in[k].n != 0) {
+            wh_comm_report(t->comm, number_rows(t, &rows[k], &received[k]),
+                           "rows' numbers could not be written");
+            in[k].value = received[k].column[1].data;
+        }
+    }
+    return wh_comm_agree(t->comm);
+}
+
 /* --- count --------------------------------------------------------------------------------------
  */
 
@@ -149,14 +189,10 @@ static sizes size_up(whi_tables *t, uint32_t table) {
 static wh_status take_rooms(whi_tables *t, const whi_rows *rows, const sizes *z,
                             whi_received *received) {
     for (uint32_t c = 0; c < rows->columns; c++) {
-        wh_comm_buffer *b = &received->column[c];
-        whi_room come = {b->data, b->room};
-        wh_status s = whi_room_for(t->device, &t->send[c], z->go * rows->bytes[c]);
-        s = s == WH_OK ? whi_room_for(t->device, &come, received->n * rows->bytes[c]) : s;
-        s = s == WH_OK ? whi_room_for(t->device, &t->aside[c], z->aside * rows->bytes[c]) : s;
-        b->device = t->device;
-        b->data = come.data;
-        b->room = come.bytes;
+        const uint64_t bytes = rows->bytes[c];
+        wh_status s = whi_room_for(t->device, &t->send[c], z->go * bytes);
+        s = s == WH_OK ? room_to_come(t, &received->column[c], received->n * bytes) : s;
+        s = s == WH_OK ? whi_room_for(t->device, &t->aside[c], z->aside * bytes) : s;
         if (s != WH_OK) {
             return s;
         }
