@@ -321,11 +321,12 @@ def rebalance(problem, p):
     """From ranks with more than 1.1 times the mean, to those with the least."""
     def steps(clock):
         degrees(problem, p)[1](clock)
-        clock.add("host", float(problem.n) * clock.ranks / p["host"]["plan"])
-        rows_to_host(clock, problem)
-        clock.host("spread", 3 * problem.n)
         load = problem.shares(clock.ranks) * problem.arcs
         over = numpy.maximum(0, load - 1.1 * load.mean())
+        moved = over.sum() * problem.n / problem.arcs  # vertices, each of which looks at all ranks
+        clock.add("host", (problem.n + moved * clock.ranks) / p["host"]["plan"])
+        rows_to_host(clock, problem)
+        clock.host("spread", 3 * problem.n)
         into = numpy.maximum(0, load.mean() - load)
         into = into / max(into.sum(), 1e-9)
         clock.exchange(4.0 * over[:, None] * into[None, :], True)
