@@ -350,6 +350,11 @@ def key_shares(p, ranks, skew, split):
     return of_rank - even, weights[heavy].sum(), int(heavy.sum())
 
 
+def route_rows(clock, p, rows):
+    if clock.ranks > 1:  # one rank alone gives its operator the tables as they are
+        clock.device(p["device"]["rows_route"], rows, part="routing")
+
+
 def send_rows(clock, p, cells, columns):
     for _ in range(columns):
         clock.exchange(cells * (p["problem"]["row_bytes"] // columns), False)
@@ -366,7 +371,7 @@ def join(p, skew, split):
         build = brought(clock, rows, numpy.full(ranks, 1.0 / ranks))
         build = build + (count.to_all(numpy.full(ranks, heavy / ranks)) if heavy else 0)
         probe = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], 2 * rows / ranks, part="routing")
+        route_rows(clock, p, 2 * rows / ranks)
         send_rows(clock, p, build, 2)
         send_rows(clock, p, probe, 2)
         clock.device(p["device"]["join"],
@@ -377,6 +382,22 @@ def join(p, skew, split):
     return fixed + 2 * rows / rate, steps
 
 
+def small_join(p, times):
+    """Build rows are fewer, by so many times: they go to all ranks, and probe rows stay."""
+    rows = p["problem"]["rows"]
+
+    def steps(clock):
+        ranks = clock.ranks
+        if ranks > 1:
+            clock.exchange(count.to_all(numpy.full(ranks, rows / times / ranks))
+                           * p["problem"]["row_bytes"], False)
+        clock.device(p["device"]["join"], numpy.full(ranks, rows / times + rows / ranks))
+        clock.lines(4)
+
+    fixed, rate = p["device"]["join"]
+    return fixed + (rows + rows / times) / rate, steps
+
+
 def group(p, skew, split):
     """split: each rank adds up its rows of heavy keys, and the sums meet."""
     rows = p["problem"]["rows"]
@@ -385,7 +406,7 @@ def group(p, skew, split):
         ranks = clock.ranks
         share, stays, heavy = key_shares(p, ranks, skew, split)
         light = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], rows / ranks, part="routing")
+        route_rows(clock, p, rows / ranks)
         send_rows(clock, p, light, 2)
         clock.device(p["device"]["group"], light.sum(axis=0) + stays * rows / ranks)
         if heavy:
@@ -416,6 +437,7 @@ def operations(p, problem):
                               ("Zipf, heavy keys stay", 1, 1)):
         yield (f"join, {name}", "device", *join(p, skew, split))
         yield (f"group-by, {name}", "device", *group(p, skew, split))
+    yield ("join, 64 times fewer build rows", "device", *small_join(p, 64))
 
 
 def grown(p, ranks):
