@@ -406,7 +406,7 @@ static void small_builds(void **state) {
         assert_int_equal(wh_shard_join_create(&join, &o), x.size == 1 ? WH_OK : WH_BAD_ARGUMENT);
         assert_int_equal(wh_shard_join_destroy(join), WH_OK);
         o.exchange = kind == 1 ? WH_SHARD_SHUFFLE : WH_SHARD_EXCHANGE_AUTO;
-        draw_table(&x, &build, ONCE, 1, kind == 2 ? 152 : 148, 0);
+        draw_table(&x, &build, ONCE, 1, kind == 2 ? 160 : 148, 0);
         draw_table(&x, &probe, EVEN, 100, 300 * (uint32_t)x.size, 0);
         if (kind == 3) { /* rank 0 has twice the others' rows, with two ranks, or more */
             for (int rank = 1; rank <= x.size; rank++) {
