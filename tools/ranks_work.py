@@ -321,11 +321,12 @@ def rebalance(problem, p):
     """From ranks with more than 1.1 times the mean, to those with the least."""
     def steps(clock):
         degrees(problem, p)[1](clock)
-        clock.add("host", float(problem.n) * clock.ranks / p["host"]["plan"])
-        rows_to_host(clock, problem)
-        clock.host("spread", 3 * problem.n)
         load = problem.shares(clock.ranks) * problem.arcs
         over = numpy.maximum(0, load - 1.1 * load.mean())
+        moved = over.sum() * problem.n / problem.arcs  # vertices, each of which looks at all ranks
+        clock.add("host", (problem.n + moved * clock.ranks) / p["host"]["plan"])
+        rows_to_host(clock, problem)
+        clock.host("spread", 3 * problem.n)
         into = numpy.maximum(0, load.mean() - load)
         into = into / max(into.sum(), 1e-9)
         clock.exchange(4.0 * over[:, None] * into[None, :], True)
@@ -381,6 +382,22 @@ def join(p, skew, split):
     return fixed + 2 * rows / rate, steps
 
 
+def small_join(p, times):
+    """Build rows are fewer, by so many times: they go to all ranks, and probe rows stay."""
+    rows = p["problem"]["rows"]
+
+    def steps(clock):
+        ranks = clock.ranks
+        if ranks > 1:
+            clock.exchange(count.to_all(numpy.full(ranks, rows / times / ranks))
+                           * p["problem"]["row_bytes"], False)
+        clock.device(p["device"]["join"], numpy.full(ranks, rows / times + rows / ranks))
+        clock.lines(4)
+
+    fixed, rate = p["device"]["join"]
+    return fixed + (rows + rows / times) / rate, steps
+
+
 def group(p, skew, split):
     """split: each rank adds up its rows of heavy keys, and the sums meet."""
     rows = p["problem"]["rows"]
@@ -420,6 +437,7 @@ def operations(p, problem):
                               ("Zipf, heavy keys stay", 1, 1)):
         yield (f"join, {name}", "device", *join(p, skew, split))
         yield (f"group-by, {name}", "device", *group(p, skew, split))
+    yield ("join, 64 times fewer build rows", "device", *small_join(p, 64))
 
 
 def grown(p, ranks):

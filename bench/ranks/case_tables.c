@@ -4,7 +4,8 @@
  * the tables must come to.
  *
  * Keys of a join: the first table has each of n once, in a random order; those of the second one
- * are uniform or by Zipf. Values are rows' numbers. Keys of a group-by: n / 64 of them. */
+ * are uniform or by Zipf. Values are rows' numbers. small-build: the first table has n / 64 keys,
+ * and the second one n rows of them. Keys of a group-by: n / 64 of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 WH_TABLES_ONCE(wh_ops_data_kernels, wh_ops_data_find)
 
 #define ROWS_A_GROUP 64u
+#define SMALLER 64u /* than the second table, the first one of small-build */
 #define HEAP_BYTES_A_ROW 48u
 #define EXPONENT 1.0
 #define KEPT 8u
@@ -26,7 +28,7 @@ WH_TABLES_ONCE(wh_ops_data_kernels, wh_ops_data_find)
 typedef struct tables {
     const wh_ops_data_kernels *kernels;
     int is_group;
-    uint64_t n;
+    uint64_t n, n_build;
     void *kept[KEPT]; /* device memory */
     size_t n_kept;
     wh_heap *heap;
@@ -78,22 +80,23 @@ static wh_status take_numbers(whi_ranks *b, tables *t, uint32_t **numbers) {
 
 static wh_status draw(whi_ranks *b, tables *t, wh_ops_draw how, int side) {
     uint32_t *key = NULL;
-    WHI_BENCH_TRY(take(b, t, &key, 4 * t->n));
+    const uint64_t n = !t->is_group && side == 0 ? t->n_build : t->n;
+    WHI_BENCH_TRY(take(b, t, &key, 4 * n));
     t->call.draw = how;
-    t->call.n = t->n;
+    t->call.n = n;
     t->call.key = key;
     t->call.seed = b->options->seed + (uint64_t)side;
     WHI_BENCH_TRY(launch(b, t, t->kernels->draw));
     t->call.table[side] = key;
-    t->call.rows[side] = t->n;
+    t->call.rows[side] = n;
     t->whole[side].key = key;
-    t->whole[side].n = t->n;
+    t->whole[side].n = n;
     return WH_OK;
 }
 
 static wh_status draw_join(whi_ranks *b, tables *t, wh_ops_draw how) {
     uint32_t *numbers = NULL;
-    t->call.keys = t->n;
+    t->call.keys = t->n_build;
     t->call.has_build = 1;
     WHI_BENCH_TRY(draw(b, t, WH_OPS_DEALT, 0));
     WHI_BENCH_TRY(draw(b, t, how, 1));
@@ -163,7 +166,8 @@ static wh_status create_one(tables *t) {
     memset(&group, 0, sizeof group);
     join.heap = group.heap = t->heap;
     join.build_value = join.probe_value = WH_VALUE_4;
-    join.build_rows = join.probe_rows = group.rows = t->n;
+    join.build_rows = t->n_build;
+    join.probe_rows = group.rows = t->n;
     group.value = WH_GROUP_INT32;
     group.aggregates = WH_GROUP_COUNT | WH_GROUP_SUM;
     return t->is_group ? wh_group_create(&t->group, &group) : wh_join_create(&t->join, &join);
@@ -218,7 +222,8 @@ static wh_status create_all(whi_ranks *b, tables *t) {
     join.comm = group.comm = b->comm;
     join.heap = group.heap = t->heap;
     join.build_value = join.probe_value = WH_VALUE_4;
-    join.build_rows = join.probe_rows = group.rows = t->own[0].n;
+    join.build_rows = group.rows = t->own[0].n;
+    join.probe_rows = t->own[1].n;
     group.value = WH_GROUP_INT32;
     group.aggregates = WH_GROUP_COUNT | WH_GROUP_SUM;
     return t->is_group ? wh_shard_group_create(&t->shard_group, &group)
@@ -270,11 +275,11 @@ static wh_status repeat_all(whi_ranks *b, tables *t, outcome *o) {
 }
 
 static wh_status together(whi_ranks *b, tables *t, outcome *o) {
-    const uint64_t first = whi_ranks_first(b, t->n, b->rank);
     for (int side = 0; side < (t->is_group ? 1 : 2); side++) {
+        const uint64_t n = t->whole[side].n, first = whi_ranks_first(b, n, b->rank);
         t->own[side].key = (const uint32_t *)t->whole[side].key + first;
         t->own[side].value = (const uint32_t *)t->whole[side].value + first;
-        t->own[side].n = whi_ranks_first(b, t->n, b->rank + 1) - first;
+        t->own[side].n = whi_ranks_first(b, n, b->rank + 1) - first;
     }
     const wh_status s = repeat_all(b, t, o);
     if (!whi_ranks_is_over(b)) {
@@ -307,7 +312,7 @@ static wh_status emit(whi_ranks *b, const outcome *one, const outcome *all,
     return whi_ranks_emit(b, &row);
 }
 
-static wh_status part(whi_ranks *b, uint64_t n, wh_ops_draw how, int is_group) {
+static wh_status part(whi_ranks *b, uint64_t n_build, wh_ops_draw how, int is_group) {
     outcome one, all;
     wh_ops_sums expected;
     tables t;
@@ -315,7 +320,8 @@ static wh_status part(whi_ranks *b, uint64_t n, wh_ops_draw how, int is_group) {
     memset(&all, 0, sizeof all);
     memset(&expected, 0, sizeof expected);
     memset(&t, 0, sizeof t);
-    t.n = n;
+    t.n = b->part.n;
+    t.n_build = n_build;
     t.is_group = is_group;
     wh_status s = whi_ranks_agree(b, open_tables(b, &t, how), "tables");
     if (s == WH_OK) {
@@ -329,15 +335,19 @@ static wh_status part(whi_ranks *b, uint64_t n, wh_ops_draw how, int is_group) {
 static wh_status run(whi_ranks *b, int is_group) {
     const whi_ranks_options *o = b->options;
     static const struct {
-        const char *name;
+        const char *op, *name; /* op NULL: that of the case */
         wh_ops_draw how;
-    } inputs[] = {{"uniform", WH_OPS_UNIFORM}, {"zipf-1.0", WH_OPS_ZIPF}};
-    for (size_t k = 0; k < 2; k++) {
+    } inputs[] = {{NULL, "uniform", WH_OPS_UNIFORM},
+                  {NULL, "zipf-1.0", WH_OPS_ZIPF},
+                  {"small-build", "uniform", WH_OPS_UNIFORM}}; /* of a join alone */
+    for (size_t k = 0; k < (is_group ? 2 : 3); k++) {
         for (size_t i = 0; i < (o->n_rows != 0 ? o->n_rows : 1); i++) {
-            b->part.op = b->case_name;
+            const uint64_t n = o->n_rows != 0 ? o->rows[i] : b->defaults->rows;
+            const uint64_t n_build = inputs[k].op == NULL ? n : n / SMALLER + 1;
+            b->part.op = inputs[k].op == NULL ? b->case_name : inputs[k].op;
             b->part.input = inputs[k].name;
-            b->part.n = o->n_rows != 0 ? o->rows[i] : b->defaults->rows;
-            WHI_BENCH_TRY(whi_ranks_end_part(b, part(b, b->part.n, inputs[k].how, is_group)));
+            b->part.n = n;
+            WHI_BENCH_TRY(whi_ranks_end_part(b, part(b, n_build, inputs[k].how, is_group)));
         }
     }
     return WH_OK;

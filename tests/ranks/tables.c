@@ -320,7 +320,7 @@ static void expect_steps(const context *x, const wh_shard_work *w) {
     assert_true(w->rows <= w->most_rows && w->most_rows <= w->all_rows);
     assert_true(w->operate > 0);
     if (x->size != 1) {
-        assert_true(w->sample > 0 && w->partition > 0);
+        assert_true(w->sample > 0 && w->partition + w->exchange > 0);
     } else {
         assert_true(w->sample + w->partition + w->exchange <= 0);
         assert_int_equal(w->heavy + w->sent, 0);
@@ -352,6 +352,10 @@ static void check_join(context *x, wh_shard_join *join, const wh_shard_join_opti
     wh_shard_join_get_work(join, &work);
     expect_steps(x, &work);
     assert_true(x->size == 1 ? work.rows == b.n + p.n : work.exchange > 0);
+    if (x->size != 1 && o->exchange == WH_SHARD_BROADCAST) {
+        assert_int_equal(work.rows, build.n + p.n);
+        assert_int_equal(work.sent, b.n * (uint64_t)(x->size - 1));
+    }
     from_device(x, &build);
     from_device(x, &probe);
 }
@@ -379,6 +383,7 @@ static void random_joins(void **state) {
             o.build_value = (wh_value_kind)below(&x.random, 4);
             o.probe_value = (wh_value_kind)below(&x.random, 4);
             o.variant = below(&x.random, 2) ? "pages" : NULL;
+            o.exchange = (wh_shard_exchange)below(&x.random, 3);
             o.page_bytes = 1024;
             o.build_rows = o.probe_rows = below(&x.random, 300);
             expect_ok(x.comm, wh_shard_join_create(&join, &o));
@@ -391,6 +396,47 @@ static void random_joins(void **state) {
         }
         close_all(&x);
     }
+}
+
+/* By itself a join sends a small build table to all ranks, if probe rows are even, and no other
+ * one.
+ */
+static void small_builds(void **state) {
+    (void)state;
+    context x;
+    open_all(&x, 3, NOBODY, 0, 0);
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        wh_shard_join_result r;
+        wh_shard_work work;
+        wh_shard_join *join = NULL;
+        wh_shard_join_options o = join_options(&x);
+        o.key_bytes = 8;
+        o.build_value = o.probe_value = WH_VALUE_ROW;
+        o.exchange = x.rank == 0 ? WH_SHARD_EXCHANGE_AUTO : (wh_shard_exchange)9;
+        assert_int_equal(wh_shard_join_create(&join, &o), x.size == 1 ? WH_OK : WH_BAD_ARGUMENT);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        o.exchange = kind == 1 ? WH_SHARD_SHUFFLE : WH_SHARD_EXCHANGE_AUTO;
+        draw_table(&x, &build, ONCE, 1, kind == 2 ? 160 : 148, 0);
+        draw_table(&x, &probe, EVEN, 100, 300 * (uint32_t)x.size, 0);
+        if (kind == 3) { /* rank 0 has twice the others' rows, with two ranks, or more */
+            for (int rank = 1; rank <= x.size; rank++) {
+                probe.first[rank] = probe.n - (uint32_t)(x.size - rank) * 150;
+            }
+        }
+        wh_table b = to_device(&x, &build, 8, 0), p = to_device(&x, &probe, 8, 0);
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        (void)expect_join(&o);
+        expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
+        take_join(&x, join, o.kind);
+        compare(&x);
+        wh_shard_join_get_work(join, &work);
+        const uint64_t all_build = build.n * (uint64_t)x.size;
+        assert_true(x.size == 1 || (work.all_rows == probe.n + all_build) == (kind == 0));
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        from_device(&x, &build);
+        from_device(&x, &probe);
+    }
+    close_all(&x);
 }
 
 /* --- group-bys ----------------------------------------------------------------------------------
@@ -589,10 +635,11 @@ static void random_groups(void **state) {
  */
 
 /* A heap that is full on the last rank, or on all of them: what the others have put out
- * stays, and all comes once. */
+ * stays, and all comes once. After a broadcast, too, whose probe rows are read again. */
 static void full_joins(void **state) {
     (void)state;
-    for (int who = LAST; who <= ALL_RANKS; who++) {
+    for (int k = 0; k < 3; k++) {
+        const int who = k == 1 ? ALL_RANKS : LAST;
         context x;
         wh_shard_join *join = NULL;
         uint32_t drains = 0;
@@ -601,7 +648,8 @@ static void full_joins(void **state) {
         o.kind = WH_JOIN_LEFT;
         o.variant = "pages";
         o.build_value = WH_VALUE_8;
-        o.probe_value = who == LAST ? WH_VALUE_8 : WH_VALUE_ROW;
+        o.probe_value = k == 0 ? WH_VALUE_8 : WH_VALUE_ROW;
+        o.exchange = k == 2 ? WH_SHARD_BROADCAST : WH_SHARD_EXCHANGE_AUTO;
         o.key_bytes = 8;
         o.page_bytes = 1024;
         const uint32_t parts = x.size == 1 ? 2 : (uint32_t)x.size;
@@ -716,24 +764,27 @@ static void full_device(void **state) {
     o.build_value = o.probe_value = WH_VALUE_8;
     o.key_bytes = 8;
     o.page_bytes = 1024;
-    expect_ok(x.comm, wh_shard_join_create(&join, &o));
-    draw_table(&x, &build, ONCE, 1, 2000, 0);
-    draw_table(&x, &probe, ONCE, 1, 2000, 0);
-    const wh_table b = to_device(&x, &build, 8, 8), p = to_device(&x, &probe, 8, 8);
-    if (x.rank == 0) {
-        take_rest(&x);
+    for (int k = WH_SHARD_SHUFFLE; k <= WH_SHARD_BROADCAST; k++) {
+        o.exchange = (wh_shard_exchange)k;
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        draw_table(&x, &build, ONCE, 1, 2000, 0);
+        draw_table(&x, &probe, ONCE, 1, 2000, 0);
+        const wh_table b = to_device(&x, &build, 8, 8), p = to_device(&x, &probe, 8, 8);
+        if (x.rank == 0) {
+            take_rest(&x);
+        }
+        assert_int_equal(wh_shard_join_run(join, &b, &p, &r), WH_OUT_OF_MEMORY);
+        assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
+        assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
+        assert_int_equal(r.stopped, 0);
+        assert_null(wh_shard_join_local(join));
+        assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
+        give_rest(&x);
+        from_device(&x, &build);
+        from_device(&x, &probe);
+        check_join(&x, join, &o, &drains);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
     }
-    assert_int_equal(wh_shard_join_run(join, &b, &p, &r), WH_OUT_OF_MEMORY);
-    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
-    assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
-    assert_int_equal(r.stopped, 0);
-    assert_null(wh_shard_join_local(join));
-    assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
-    give_rest(&x);
-    from_device(&x, &build);
-    from_device(&x, &probe);
-    check_join(&x, join, &o, &drains);
-    assert_int_equal(wh_shard_join_destroy(join), WH_OK);
     close_all(&x);
 }
 
@@ -958,7 +1009,7 @@ static void unequal(void **state) {
     if (is_alone()) {
         skip();
     }
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         context x;
         wh_shard_join *join = NULL;
         wh_table none;
@@ -967,6 +1018,7 @@ static void unequal(void **state) {
         memset(&none, 0, sizeof none);
         wh_shard_join_options o = join_options(&x);
         o.kind = kind == 0 && is_odd ? WH_JOIN_LEFT : WH_JOIN_INNER;
+        o.exchange = kind == 2 && is_odd ? WH_SHARD_BROADCAST : WH_SHARD_EXCHANGE_AUTO;
         wh_status s = wh_shard_join_create(&join, &o);
         if (kind == 1) {
             expect_ok(x.comm, s);
@@ -984,12 +1036,13 @@ static void unequal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_joins),  cmocka_unit_test(random_groups),
-        cmocka_unit_test(full_joins),    cmocka_unit_test(full_groups),
-        cmocka_unit_test(few_groups),    cmocka_unit_test(stuck),
-        cmocka_unit_test(full_device),   cmocka_unit_test(takes_nothing),
-        cmocka_unit_test(even_joins),    cmocka_unit_test(even_groups),
-        cmocka_unit_test(bad_arguments), cmocka_unit_test(unequal),
+        cmocka_unit_test(random_joins),  cmocka_unit_test(small_builds),
+        cmocka_unit_test(random_groups), cmocka_unit_test(full_joins),
+        cmocka_unit_test(full_groups),   cmocka_unit_test(few_groups),
+        cmocka_unit_test(stuck),         cmocka_unit_test(full_device),
+        cmocka_unit_test(takes_nothing), cmocka_unit_test(even_joins),
+        cmocka_unit_test(even_groups),   cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(unequal),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

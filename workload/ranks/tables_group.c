@@ -372,7 +372,10 @@ static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first
         rows.n = 0; /* reported */
     }
     if (x->t.ranks == 1) {
-        return whi_tables_keep(&x->t, &rows, 1, &x->got, light);
+        whi_tables_clear(&x->t);
+        whi_tables_keep(&x->t, &rows, &x->got, light);
+        x->t.given[0] = rows.n;
+        return wh_comm_agree(x->t.comm);
     }
     wh_status s = whi_tables_find(&x->t, &rows, 1);
     if (s != WH_OK) {

@@ -47,9 +47,9 @@ static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t prob
 }
 
 static uint64_t hash_of(const wh_shard_join_options *o) {
-    const uint64_t parts[] = {o->kind,        whi_key_bytes(o->key_bytes),
-                              o->build_value, o->probe_value,
-                              o->page_bytes,  (uint64_t)wh_version()};
+    const uint64_t parts[] = {
+        o->kind,       whi_key_bytes(o->key_bytes), o->build_value, o->probe_value,
+        o->page_bytes, (uint64_t)wh_version(),      o->exchange};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         hash = wh_spread64(hash ^ parts[i]) ^ hash >> 29;
@@ -67,8 +67,8 @@ static wh_status make(wh_shard_join *x, const wh_shard_join_options *o) {
         return s;
     }
     if ((unsigned)o->kind > WH_JOIN_COUNT || (unsigned)o->build_value > WH_VALUE_ROW ||
-        (unsigned)o->probe_value > WH_VALUE_ROW) {
-        wh_comm_report(o->comm, WH_BAD_ARGUMENT, "no such kind of a join or a value");
+        (unsigned)o->probe_value > WH_VALUE_ROW || (unsigned)o->exchange > WH_SHARD_BROADCAST) {
+        wh_comm_report(o->comm, WH_BAD_ARGUMENT, "no such kind of a join, a value or an exchange");
         return WH_BAD_ARGUMENT;
     }
     if (o->variant != NULL && strcmp(o->variant, "two-pass") == 0) {
@@ -177,6 +177,43 @@ static void choose_way(const wh_shard_join *x, whi_heavy *h) {
     }
 }
 
+static wh_status keep_both(wh_shard_join *x, const whi_rows *rows, wh_table *in) {
+    whi_tables_clear(&x->t);
+    for (uint32_t k = 0; k < WHI_TABLES; k++) {
+        whi_tables_keep(&x->t, &rows[k], &x->got[k], &in[k]);
+        x->t.given[0] += rows[k].n;
+    }
+    return wh_comm_agree(x->t.comm);
+}
+
+/* The same on all ranks, by what find has brought. The local join of B build rows in place of B / P
+ * costs less than to put all rows in order if there are 2 P probe rows for a build row. */
+static int is_broadcast(const wh_shard_join *x) {
+    const whi_tables *t = &x->t;
+    const uint64_t probe = t->all_brought[PROBE];
+    int is_even = 1;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        is_even &= t->brought[PROBE][r] <= probe / t->ranks + probe / t->ranks / 4;
+    }
+    if (x->o.exchange == WH_SHARD_EXCHANGE_AUTO) {
+        return is_even && t->all_brought[BUILD] <= probe / (2 * (uint64_t)t->ranks);
+    }
+    return x->o.exchange == WH_SHARD_BROADCAST;
+}
+
+/* Of all ranks. Each probe row is at one place, and that has all partners: right for all kinds. */
+static wh_status broadcast(wh_shard_join *x, const whi_rows *rows, wh_table *in) {
+    whi_tables *t = &x->t;
+    t->n_heavy = 0;
+    whi_tables_keep(t, &rows[PROBE], &x->got[PROBE], &in[PROBE]);
+    const wh_status s = whi_tables_broadcast(t, BUILD, &rows[BUILD], &x->got[BUILD]);
+    in[BUILD] = whi_table_of(&x->got[BUILD]);
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        t->given[r] += t->all_brought[BUILD] + t->brought[PROBE][r];
+    }
+    return s;
+}
+
 /* Of all ranks: what the operator here gets. */
 static wh_status bring(wh_shard_join *x, const wh_table *const tables[WHI_TABLES], wh_table *in) {
     whi_rows rows[WHI_TABLES];
@@ -186,9 +223,12 @@ static wh_status bring(wh_shard_join *x, const wh_table *const tables[WHI_TABLES
         }
     }
     if (x->t.ranks == 1) {
-        return whi_tables_keep(&x->t, rows, WHI_TABLES, x->got, in);
+        return keep_both(x, rows, in);
     }
     wh_status s = whi_tables_find(&x->t, rows, WHI_TABLES);
+    if (s == WH_OK && is_broadcast(x)) {
+        return broadcast(x, rows, in);
+    }
     s = s == WH_OK ? whi_tables_count(&x->t, rows, WHI_TABLES) : s;
     for (uint32_t i = 0; i < x->t.n_heavy && s == WH_OK; i++) {
         choose_way(x, &x->t.heavy[i]);

@@ -8,6 +8,7 @@
  * that end with one.
  *
  * One rank alone has all rows where they belong: keep takes the place of find, count and shuffle.
+ * If the build table of a join is small, keep and broadcast take the place of count and shuffle.
  */
 #ifndef WHI_WORKLOAD_RANKS_TABLES_OWN_H
 #define WHI_WORKLOAD_RANKS_TABLES_OWN_H
@@ -100,10 +101,13 @@ void whi_tables_report(whi_tables *t, wh_status status, const char *what);
 /* A run begins: there is no work yet, and there are no heavy keys. */
 void whi_tables_clear(whi_tables *t);
 
-/* Of one rank alone: in[k] becomes what the operator reads, the caller's own columns. What is
- * written is rows' numbers, where rows[k] asks for them, to received[k]. */
-wh_status whi_tables_keep(whi_tables *t, const whi_rows *rows, uint32_t n_tables,
-                          whi_received *received, wh_table *in);
+/* The rows of a table stay: *in becomes what the operator reads, the caller's own columns. What is
+ * written is rows' numbers, where `rows` asks for them, to `received`. What fails is reported. */
+void whi_tables_keep(whi_tables *t, const whi_rows *rows, whi_received *received, wh_table *in);
+
+/* Of all ranks, after find: the rows of a table go to all, in the order of the ranks. */
+wh_status whi_tables_broadcast(whi_tables *t, uint32_t table, const whi_rows *rows,
+                               whi_received *received);
 
 /* Of all ranks: finds heavy keys, of which all ranks have the same list after it. */
 wh_status whi_tables_find(whi_tables *t, const whi_rows *rows, uint32_t n_tables);

@@ -42,34 +42,62 @@ static wh_status room_to_come(whi_tables *t, wh_comm_buffer *b, uint64_t bytes) 
     return s;
 }
 
-/* --- one rank ------------------------------------------------------------------------------------
+/* --- without an order ----------------------------------------------------------------------------
  */
 
-/* The second column is that of rows' numbers. */
-static wh_status number_rows(whi_tables *t, const whi_rows *rows, whi_received *received) {
+/* Rows' numbers, to `to`. */
+static wh_status number_rows(whi_tables *t, const whi_rows *rows, void *to) {
     whi_rows_call call = call_of(t, rows);
-    const wh_status s = room_to_come(t, &received->column[1], rows->n * rows->bytes[1]);
-    call.out[WHI_TO_OWN][1] = received->column[1].data;
-    return s == WH_OK ? t->kernels->number(t->device, &call) : s;
+    call.out[WHI_TO_OWN][1] = to;
+    return t->kernels->number(t->device, &call);
 }
 
-wh_status whi_tables_keep(whi_tables *t, const whi_rows *rows, uint32_t n_tables,
-                          whi_received *received, wh_table *in) {
-    whi_tables_clear(t);
-    for (uint32_t k = 0; k < n_tables; k++) {
-        const int has_value = rows[k].columns == 2;
-        memset(&in[k], 0, sizeof in[k]);
-        in[k].key = rows[k].column[0];
-        in[k].value = has_value ? rows[k].column[1] : NULL;
-        in[k].n = rows[k].n;
-        t->given[0] += rows[k].n;
-        if (has_value && in[k].value == NULL && in[k].n != 0) {
-            wh_comm_report(t->comm, number_rows(t, &rows[k], &received[k]),
-                           "rows' numbers could not be written");
-            in[k].value = received[k].column[1].data;
+static int has_numbers(const whi_rows *rows, uint32_t c) {
+    return c == 1 && rows->column[1] == NULL;
+}
+
+void whi_tables_keep(whi_tables *t, const whi_rows *rows, whi_received *received, wh_table *in) {
+    const double begin = whi_comm_now();
+    memset(in, 0, sizeof *in);
+    in->key = rows->column[0];
+    in->value = rows->columns == 2 ? rows->column[1] : NULL;
+    in->n = rows->n;
+    if (rows->columns == 2 && has_numbers(rows, 1)) {
+        wh_status s = room_to_come(t, &received->column[1], rows->n * rows->bytes[1]);
+        in->value = received->column[1].data;
+        s = s == WH_OK ? number_rows(t, rows, received->column[1].data) : s;
+        wh_comm_report(t->comm, s, "rows' numbers could not be written");
+    }
+    t->work.operate += whi_comm_now() - begin;
+}
+
+/* Device memory for what comes, and for numbers that go. */
+static wh_status room_to_spread(whi_tables *t, const whi_rows *rows, whi_received *received) {
+    wh_status s = WH_OK;
+    for (uint32_t c = 0; c < rows->columns && s == WH_OK; c++) {
+        s = room_to_come(t, &received->column[c], received->n * rows->bytes[c]);
+        if (s == WH_OK && has_numbers(rows, c)) {
+            s = whi_room_for(t->device, &t->send[c], rows->n * rows->bytes[c]);
+            s = s == WH_OK ? number_rows(t, rows, t->send[c].data) : s;
         }
     }
-    return wh_comm_agree(t->comm);
+    return s == WH_OK ? wh_device_sync(t->device) : s;
+}
+
+wh_status whi_tables_broadcast(whi_tables *t, uint32_t table, const whi_rows *rows,
+                               whi_received *received) {
+    const double begin = whi_comm_now();
+    received->n = t->all_brought[table];
+    t->work.sent += rows->n * (t->ranks - 1);
+    wh_comm_report(t->comm, room_to_spread(t, rows, received),
+                   "no device memory for the rows of a small table");
+    wh_status s = WH_OK;
+    for (uint32_t c = 0; c < rows->columns && s == WH_OK; c++) {
+        const void *column = has_numbers(rows, c) ? t->send[c].data : rows->column[c];
+        s = wh_comm_all_gather(t->comm, column, rows->n * rows->bytes[c], &received->column[c]);
+    }
+    t->work.exchange += whi_comm_now() - begin;
+    return s;
 }
 
 /* --- count --------------------------------------------------------------------------------------
