@@ -103,8 +103,9 @@ class Ranks:
         """Erases, or both."""
         return self.batch(self.ways(source, to, brought_by), 3, asks, 8 + 24)
 
-    def has(self, source, to, brought_by):
-        return self.batch(self.ways(source, to, brought_by), 2, True, 0)
+    def has(self, source, brought_by):
+        """One way: the owner of the source knows."""
+        return self.batch((brought_by, self.owner[source]), 2, True, 0)
 
     def batch(self, ways, calls, asks, reduced):
         """The first batches, and larger ones, come where there is no room yet: then ranks that have

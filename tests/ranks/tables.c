@@ -68,6 +68,22 @@ static void close_all(context *x) {
     expect_ok(x->comm, wh_comm_close(x->comm));
 }
 
+static wh_shard_join_options join_options(const context *x) {
+    wh_shard_join_options o;
+    memset(&o, 0, sizeof o);
+    o.comm = x->comm;
+    o.heap = x->heap;
+    return o;
+}
+
+static wh_shard_group_options group_options(const context *x) {
+    wh_shard_group_options o;
+    memset(&o, 0, sizeof o);
+    o.comm = x->comm;
+    o.heap = x->heap;
+    return o;
+}
+
 /* --- tables -------------------------------------------------------------------------------------
  */
 
@@ -359,12 +375,9 @@ static void random_joins(void **state) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
-            wh_shard_join_options o;
             wh_shard_join *join = NULL;
             uint32_t drains = 0;
-            memset(&o, 0, sizeof o);
-            o.comm = x.comm;
-            o.heap = x.heap;
+            wh_shard_join_options o = join_options(&x);
             o.kind = (wh_join_kind)kind;
             o.key_bytes = below(&x.random, 2) ? 8 : 4;
             o.build_value = (wh_value_kind)below(&x.random, 4);
@@ -393,13 +406,10 @@ static void small_builds(void **state) {
     context x;
     open_all(&x, 3, NOBODY, 0, 0);
     for (uint32_t kind = 0; kind < 4; kind++) {
-        wh_shard_join_options o;
         wh_shard_join_result r;
         wh_shard_work work;
         wh_shard_join *join = NULL;
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.key_bytes = 8;
         o.build_value = o.probe_value = WH_VALUE_ROW;
         o.exchange = x.rank == 0 ? WH_SHARD_EXCHANGE_AUTO : (wh_shard_exchange)9;
@@ -597,12 +607,9 @@ static void random_groups(void **state) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
-            wh_shard_group_options o;
             wh_shard_group *group = NULL;
             uint32_t drains = 0;
-            memset(&o, 0, sizeof o);
-            o.comm = x.comm;
-            o.heap = x.heap;
+            wh_shard_group_options o = group_options(&x);
             o.value = (wh_group_value)kind;
             o.key_bytes = below(&x.random, 2) ? 8 : 4;
             o.aggregates = kind == WH_GROUP_NO_VALUE ? 0 : 1 + below(&x.random, 31);
@@ -634,13 +641,10 @@ static void full_joins(void **state) {
     for (int k = 0; k < 3; k++) {
         const int who = k == 1 ? ALL_RANKS : LAST;
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         uint32_t drains = 0;
         open_all(&x, (uint64_t)who, (small)who, 160 << 10, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = WH_JOIN_LEFT;
         o.variant = "pages";
         o.build_value = WH_VALUE_8;
@@ -666,13 +670,10 @@ static void full_groups(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
         context x;
-        wh_shard_group_options o;
         wh_shard_group *group = NULL;
         uint32_t drains = 0;
         open_all(&x, (uint64_t)k, k == 0 ? LAST : ALL_RANKS, k == 1 ? 330000 : 360000, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_group_options o = group_options(&x);
         o.key_bytes = 8;
         o.page_bytes = 2048;
         o.value = WH_GROUP_INT64;
@@ -698,7 +699,6 @@ static void stuck(void **state) {
         skip();
     }
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     open_all(&x, 0, LAST, 60000, 0);
@@ -711,9 +711,7 @@ static void stuck(void **state) {
         assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
         assert_int_equal(wh_heap_create(&x.heap, &h), WH_OK);
     }
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     o.key_bytes = 8;
     o.page_bytes = 2048;
     o.value = WH_GROUP_INT64;
@@ -758,14 +756,11 @@ static void full_device(void **state) {
         skip();
     }
     context x;
-    wh_shard_join_options o;
     wh_shard_join *join = NULL;
     wh_shard_join_result r;
     uint32_t drains = 0;
     open_all(&x, 0, FIRST, 1 << 20, 6 << 20);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_join_options o = join_options(&x);
     o.build_value = o.probe_value = WH_VALUE_8;
     o.key_bytes = 8;
     o.page_bytes = 1024;
@@ -801,15 +796,11 @@ static void takes_nothing(void **state) {
         skip();
     }
     context x;
-    wh_shard_join_options o;
-    wh_shard_group_options g;
     wh_shard_join *join = NULL, *numbers = NULL;
     wh_shard_group *group = NULL;
     open_all(&x, 0, FIRST, 1 << 20, 6 << 20);
-    memset(&o, 0, sizeof o);
-    memset(&g, 0, sizeof g);
-    o.comm = g.comm = x.comm;
-    o.heap = g.heap = x.heap;
+    wh_shard_join_options o = join_options(&x);
+    wh_shard_group_options g = group_options(&x);
     o.key_bytes = g.key_bytes = 8;
     o.page_bytes = g.page_bytes = 1024;
     o.build_value = o.probe_value = WH_VALUE_8;
@@ -864,14 +855,11 @@ static void even_joins(void **state) {
     (void)state;
     for (int which = 0; which < 3; which++) { /* heavy in: probe, build, both */
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         wh_shard_join_result r;
         wh_shard_work work;
         open_all(&x, 5, NOBODY, 0, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = WH_JOIN_COUNT;
         o.variant = "pages";
         expect_ok(x.comm, wh_shard_join_create(&join, &o));
@@ -894,15 +882,12 @@ static void even_joins(void **state) {
 static void even_groups(void **state) {
     (void)state;
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     wh_shard_work work;
     uint32_t quarter[4] = {0};
     open_all(&x, 5, NOBODY, 0, 0);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     o.combine = WH_SHARD_COMBINE_HEAVY;
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
     draw_table(&x, &probe, ZIPF, 3000, 12000, 0);
@@ -929,14 +914,11 @@ static void few_groups(void **state) {
     (void)state;
     static const uint32_t keys[2] = {3500, 30000};
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     wh_shard_work work;
     open_all(&x, 7, NOBODY, 0, 0);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
     for (int k = 0; k < 2 && x.size == 2; k++) {
         draw_table(&x, &probe, EVEN, keys[k], MOST_ROWS, 0);
@@ -959,18 +941,14 @@ static void few_groups(void **state) {
 static void bad_arguments(void **state) {
     (void)state;
     context x;
-    wh_shard_join_options o;
-    wh_shard_group_options g;
     wh_shard_join *join = NULL;
     wh_shard_group *group = NULL;
     wh_shard_join_result r;
     uint32_t drains = 0;
     open_all(&x, 0, NOBODY, 0, 0);
     const int odd = x.size - 1, is_odd = x.rank == odd;
-    memset(&o, 0, sizeof o);
-    memset(&g, 0, sizeof g);
-    o.comm = g.comm = x.comm;
-    o.heap = g.heap = x.heap;
+    wh_shard_join_options o = join_options(&x);
+    wh_shard_group_options g = group_options(&x);
     o.variant = is_odd ? "two-pass" : NULL;
     assert_int_equal(wh_shard_join_create(&join, &o), WH_UNSUPPORTED);
     assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
@@ -1033,15 +1011,12 @@ static void unequal(void **state) {
     }
     for (int kind = 0; kind < 3; kind++) {
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         wh_table none;
         open_all(&x, 0, NOBODY, 0, 0);
         const int odd = x.size - 1, is_odd = x.rank == odd;
         memset(&none, 0, sizeof none);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = kind == 0 && is_odd ? WH_JOIN_LEFT : WH_JOIN_INNER;
         o.exchange = kind == 2 && is_odd ? WH_SHARD_BROADCAST : WH_SHARD_EXCHANGE_AUTO;
         wh_status s = wh_shard_join_create(&join, &o);

@@ -108,8 +108,9 @@ wh_status wh_shard_insert(wh_shard *shard, const wh_graph_batch *batch, wh_graph
 wh_status wh_shard_erase(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 wh_status wh_shard_update(wh_shard *shard, const wh_graph_batch *batch, wh_graph_result *result);
 
-/* done[i] (required): 1 if the arc is there, else 0. Cost: 8 bytes there, 1 back; as an insertion,
- * but for the batch of graph.h, which is wh_graph_has. */
+/* done[i] (required): 1 if the arc is there, else 0. Cost: 8 bytes to the source's owner, 1 back,
+ * of an undirected graph, too; as an insertion, but for the batch of graph.h, which is
+ * wh_graph_has. */
 wh_status wh_shard_has(wh_shard *shard, const wh_graph_batch *batch);
 
 /* degree[v] of each id, on all ranks. Cost: 4 bytes a vertex from its owner to each rank. */
