@@ -3,16 +3,23 @@
  * A lane takes a vertex with few arcs, a warp one with more; hubs are put into a list, which a
  * second kernel goes through, a block of threads a hub.
  *
- * in[v]     push: fetch_add by all lanes with an arc to v; read, and zero again, by the one lane of
- *           pack or update that has v. pull: written by the one warp, or lane, that has v; of a hub
- *           zero by that lane, and fetch_add by the warps of its block
- * hubs[]    each entry by the lane that got its place (fetch_add on sums->hubs); read by the kernel
- *           that comes next
- * sums      fetch_add; read by the host
- * others    written by the one lane that has the vertex, or place
+ * G1      in[v], push: fetch_add, relaxed, by all lanes that have an arc to v; read, and zero
+ *         again, by the one lane of pack or update that has v, before the next walk
+ * G2      in[v], pull: stored by the one lane that has v, or by lane 0 of the one warp; or v is a
+ *         hub
+ * H1      hubs[], sums->hubs: written by walk alone: places by fetch_add, relaxed, each entry by
+ *         the lane that got its place; read by walk_hubs
+ * H2      in[v] of a hub, pull: zero by the lane that lists v, then fetch_add, relaxed, by the
+ *         warps of its block in walk_hubs
+ * C2      other sums: fetch_add, relaxed; read by the host
  *
- * All accesses are relaxed: what one kernel writes, the next one of the stream reads. No lane waits
- * for another one. */
+ * Fields that no tag names have one writer, the lane with the vertex, or place. What one kernel
+ * writes, the next one of the stream reads.
+ *
+ * Progress no lane waits for another one
+ * Checked by tests/ranks/shard.c, to the bit against ranks of a graph on one rank; the mutations
+ *         shard-rank-... break each tag
+ */
 #define WH_KERNEL_THREADS 256
 
 #include "workload/ranks/shard_rank_kernels.h"
@@ -54,7 +61,7 @@ WH_KERNEL(start_sum, whi_shard_ranking, a) {
             bad++;
         }
     }
-    add_all(&a.sums->upper, upper);
+    add_all(&a.sums->upper, upper); /* C2 */
     add_all(&a.sums->lower, lower);
     add_all(&a.sums->bad, bad);
 }
@@ -91,14 +98,14 @@ WH_KERNEL(first_ranks, whi_shard_ranking, a) {
             a.out[j] = 0;
         }
     }
-    add_all(&a.sums->dangling, dangling);
+    add_all(&a.sums->dangling, dangling); /* C2 */
 }
 
 /* What arcs bring to the j-th own entry's vertex. */
 WH_FN uint64_t brought(const whi_shard_ranking *a, uint64_t j, uint32_t v) {
     uint64_t sum = a->in[v];
     if (!a->pulls) {
-        a->in[v] = 0;
+        a->in[v] = 0; /* G1 */
         for (uint32_t r = 0; r < a->others; r++) {
             sum += a->got[r * a->own + j];
         }
@@ -119,7 +126,7 @@ WH_KERNEL(update, whi_shard_ranking, a) {
             }
         }
     }
-    add_all(&a.sums->change, change);
+    add_all(&a.sums->change, change); /* C2 */
     add_all(&a.sums->dangling, dangling);
 }
 
@@ -133,7 +140,7 @@ WH_KERNEL(pack, whi_shard_ranking, a) {
         a.out[i] = 0;
         if (v != WHI_SHARD_NOWHERE) {
             a.out[i] = a.in[v];
-            a.in[v] = 0;
+            a.in[v] = 0; /* G1 */
         }
     }
 }
@@ -190,11 +197,11 @@ WH_FN row row_of_own(const whi_shard_ranking *a, uint64_t j) {
         r = row_of(a, v);
     }
     const int is_hub = r.n > WARP_DEGREE;
-    const uint32_t at = place_all(&a->sums->hubs, is_hub);
+    const uint32_t at = place_all(&a->sums->hubs, is_hub); /* H1 */
     if (is_hub) {
-        a->hubs[at] = r.v;
+        a->hubs[at] = r.v; /* H1 */
         if (a->pulls) {
-            a->in[r.v] = 0;
+            a->in[r.v] = 0; /* H2 */
         }
         r.n = 0;
         r.v = WHI_SHARD_NOWHERE;
@@ -222,7 +229,7 @@ WH_FN uint64_t along(const whi_shard_ranking *a, row r, uint32_t first, uint32_t
     } else if (r.n != 0) {
         const uint64_t share = a->share[r.v];
         for (uint32_t i = first; i < r.n; i += step) {
-            wh_add_u64_relaxed(&a->in[r.to[i]], share);
+            wh_add_u64_relaxed(&a->in[r.to[i]], share); /* G1 */
         }
     }
     return sum;
@@ -240,13 +247,13 @@ WH_KERNEL(walk, whi_shard_ranking, a) {
             const uint64_t part = along(&a, r, lane, WH_WARP_SIZE);
             const uint64_t sum = a.pulls ? warp_sum(part) : 0;
             if (a.pulls && lane == 0) {
-                a.in[r.v] = sum;
+                a.in[r.v] = sum; /* G2 */
             }
         }
         if (mine.n <= LANE_DEGREE && mine.v != WHI_SHARD_NOWHERE) {
             const uint64_t sum = along(&a, mine, 0, 1);
             if (a.pulls) {
-                a.in[mine.v] = sum;
+                a.in[mine.v] = sum; /* G2 */
             }
         }
     }
@@ -258,7 +265,7 @@ WH_KERNEL(walk_hubs, whi_shard_ranking, a) {
         const row r = row_of(&a, a.hubs[i]);
         const uint64_t sum = along(&a, r, wh_thread_in_block(), wh_block_threads());
         if (a.pulls) {
-            add_all(&a.in[r.v], sum);
+            add_all(&a.in[r.v], sum); /* H2 */
         }
     }
 }
