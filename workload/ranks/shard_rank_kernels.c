@@ -24,46 +24,27 @@
 
 #include "workload/ranks/shard_rank_kernels.h"
 
+#include "graph/rank_numbers.h"
 #include "graph/rounds.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "workload/ranks/shard_kernels.h"
-
-#define ONE ((uint64_t)1 << 62)
-#define ONE_FLOAT 4611686018427387904.0f /* the same */
 
 /* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
 #define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
 #define WARP_DEGREE (WH_FILE_IS_CUDA ? 1024u : 24u)
 
-/* x by a fraction in 2^-64, rounded down. */
-WH_FN uint64_t fraction_of(uint64_t x, uint64_t fraction) {
-    const uint32_t xl = wh_low_u32(x), xh = wh_high_u32(x);
-    const uint32_t fl = wh_low_u32(fraction), fh = wh_high_u32(fraction);
-    const uint64_t a = wh_mul_wide_u32(xh, fl), b = wh_mul_wide_u32(xl, fh);
-    const uint64_t middle =
-        (uint64_t)wh_high_u32(wh_mul_wide_u32(xl, fl)) + wh_low_u32(a) + wh_low_u32(b);
-    return wh_mul_wide_u32(xh, fh) + wh_high_u32(a) + wh_high_u32(b) + wh_high_u32(middle);
-}
-
 /* --- ranks of own vertices ----------------------------------------------------------------------
  */
 
 WH_KERNEL(start_sum, whi_shard_ranking, a) {
-    uint64_t upper = 0, lower = 0, bad = 0;
+    rank_sum sum = {0, 0, 0};
     FOR_ROUNDS(v, a.ids) {
         const int is_vertex = v < a.ids && a.map[v] != WHI_SHARD_NOBODY;
-        const float x = is_vertex ? a.start[v] : 0.0f;
-        if (x >= 0.0f && x <= 1.0f) {
-            const uint64_t fixed = (uint64_t)(x * ONE_FLOAT);
-            upper += fixed >> 31; /* neither can be too large, however many vertices there are */
-            lower += fixed & 0x7fffffff;
-        } else { /* or it is no number */
-            bad++;
-        }
+        add_rank(&sum, is_vertex ? a.start[v] : 0.0f);
     }
-    add_all(&a.sums->upper, upper); /* C2 */
-    add_all(&a.sums->lower, lower);
-    add_all(&a.sums->bad, bad);
+    add_all(&a.sums->upper, sum.upper); /* C2 */
+    add_all(&a.sums->lower, sum.lower);
+    add_all(&a.sums->bad, sum.bad);
 }
 
 /* The j-th own entry's vertex has a rank. Returns it if no arc can carry it on. */
@@ -90,7 +71,8 @@ WH_KERNEL(first_ranks, whi_shard_ranking, a) {
         if (v != WHI_SHARD_NOWHERE) {
             uint64_t rank = 0; /* of what is no vertex, for good */
             if (a.map[v] != WHI_SHARD_NOBODY) {
-                rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale) : ONE / a.live;
+                rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale)
+                                       : WHI_RANK_ONE / a.live;
             }
             dangling += settle(&a, j, v, rank);
         } else if (j < a.own) {
@@ -156,7 +138,7 @@ WH_KERNEL(spread, whi_shard_ranking, a) {
 
 WH_KERNEL(floats, whi_shard_ranking, a) {
     for (uint64_t j = wh_thread_id(); j < a.own; j += wh_grid_threads()) {
-        a.out_floats[j] = (float)a.rank[j] / ONE_FLOAT;
+        a.out_floats[j] = (float)a.rank[j] / RANK_ONE_FLOAT;
     }
 }
 
