@@ -1,6 +1,6 @@
 """ranks_count.py: what the calls of workload/ranks send, counted from arcs, owners and batches.
 
-The rules are those of shard_route.c, shard_pagerank.c, shard_query.c, shard_algorithms.c,
+The rules are those of shard_route.c, shard_pagerank.c, shard_query.c, shard_triangles.c,
 shard_vertices.c and shard_move.c. tests/ranks/bytes.py holds them against what the communicator
 says that it has sent. Needs numpy.
 
@@ -17,7 +17,8 @@ import numpy
 LINE = 184          # bytes of a line: sizeof(whi_comm_header)
 HEAD = 16           # bytes before the arcs of a message
 ARCS = 16           # arcs of a message are filled up to a multiple of so many
-IDS = 4             # and in PageRank, ids of a rank
+IDS = 4             # and in PageRank, and of triangles, ids of a rank
+FILL = 4            # and words of a message with lists
 PIECE = 16 << 20    # triangles: bytes of lists at a time
 
 
@@ -103,8 +104,9 @@ class Ranks:
         """Erases, or both."""
         return self.batch(self.ways(source, to, brought_by), 3, asks, 8 + 24)
 
-    def has(self, source, to, brought_by):
-        return self.batch(self.ways(source, to, brought_by), 2, True, 0)
+    def has(self, source, brought_by):
+        """One way: the owner of the source knows."""
+        return self.batch((brought_by, self.owner[source]), 2, True, 0)
 
     def batch(self, ways, calls, asks, reduced):
         """The first batches, and larger ones, come where there is no room yet: then ranks that have
@@ -203,33 +205,41 @@ class Ranks:
     def triangles(self, source, to, piece=PIECE):
         """source, to: both ways, without repetitions, and without loops if there are to be any."""
         degree = numpy.bincount(source, minlength=self.n)
-        after = (degree[to] > degree[source]) | ((degree[to] == degree[source]) & (to > source))
+        place = numpy.empty(self.n, dtype=numpy.int64)  # ids by owners
+        place[numpy.lexsort((numpy.arange(self.n), self.owner))] = numpy.arange(self.n)
+        after = (degree[to] > degree[source]) | (
+            (degree[to] == degree[source]) & (place[to] > place[source]))
         v, w = source[after].astype(numpy.int64), to[after].astype(numpy.int64)
         length = numpy.bincount(v, minlength=self.n)
+        work = {"looked_up": numpy.bincount(self.owner[w], weights=length[v] + length[w],
+                                            minlength=self.ranks)}
+        if self.ranks == 1:  # the graph's own call, and an agreement
+            zero = numpy.zeros((1, 1), dtype=numpy.int64)
+            return Call(zero, 1, 0, {**work, "pieces": 0, "lists": zero})
         pairs = numpy.unique(v * self.ranks + self.owner[w])  # a list goes to a rank once
         of, there = pairs // self.ranks, pairs % self.ranks
         leaves = there != self.owner[of]
         of, there = of[leaves], there[leaves]
-        size = 4 * (length[of] + 1)
-        cells = numpy.bincount(self.owner[of] * self.ranks + there, weights=size,
-                               minlength=self.ranks ** 2).reshape(self.ranks, self.ranks)
-        more = numpy.bincount(of, weights=size, minlength=self.n)
-        pieces = max(self.pieces(more, rank, piece) for rank in range(self.ranks))
-        looked_up = numpy.bincount(self.owner[w], weights=length[v] + length[w],
-                                   minlength=self.ranks)
-        total = Call(cells.astype(numpy.int64), 2 * pieces,
-                     16 * pieces if self.ranks > 1 else 0,
-                     {"pieces": pieces, "looked_up": looked_up, "lists": cells,
-                      "own": numpy.bincount(self.owner[v], minlength=self.ranks)})
-        return self.degrees() + total
+        window = self.windows(of, length, place, piece)
+        pieces = int(window.max(initial=-1)) + 1
+        message = (window * self.ranks + self.owner[of]) * self.ranks + there
+        each, which = numpy.unique(message, return_inverse=True)
+        words = numpy.bincount(which, weights=length[of] + 1, minlength=len(each))
+        lists, cells = (numpy.bincount(each % self.ranks ** 2, weights=4 * w,
+                                       minlength=self.ranks ** 2).astype(numpy.int64).reshape(
+                                           self.ranks, self.ranks)
+                        for w in (words, filled(1 + words, FILL)))
+        # the plan, rounds, and the sum at last
+        return Call(to_all(4 * filled(self.ids_of(), IDS)), 1) + Call(
+            cells, 2 + pieces, 16 + 8 * pieces + 8, {**work, "pieces": pieces, "lists": lists})
 
-    def pieces(self, more, rank, piece):
-        """How often pack_lists has to be called on a rank. more: bytes of each id's list."""
-        summed = numpy.concatenate([[0], numpy.cumsum(numpy.where(self.owner == rank, more, 0))])
-        at, count = 0, 0
-        while at < self.n or count == 0:
-            end = int(numpy.searchsorted(summed, summed[at] + piece, side="right")) - 1
-            if summed[end] == summed[at] and end < self.n:  # the next list alone is longer
-                end += 1
-            at, count = end, count + 1
-        return count
+    def windows(self, of, length, place, piece):
+        """Of each list that goes to a rank, in which round: by the words of lists of its rank that
+        go before it, in the order of places."""
+        words = numpy.bincount(of, weights=length[of] + 1, minlength=self.n).astype(numpy.int64)
+        order = numpy.argsort(place)
+        before = numpy.empty(self.n, dtype=numpy.int64)
+        before[order] = numpy.cumsum(words[order]) - words[order]
+        ids = self.ids_of()
+        first = order[numpy.minimum(numpy.cumsum(ids) - ids, self.n - 1)]  # of each rank
+        return (before[of] - before[first][self.owner[of]]) // max(piece // 4, 1)

@@ -151,16 +151,16 @@ class Problem:
         return count.Ranks(ranks, owner, True).triangles(source, to).work
 
     def triangles(self, ranks):
-        """Lists (cells of bytes), entries that are looked up, and entries of lists by rank."""
+        """Lists (cells of bytes), and entries that are looked up, by rank."""
         scale, each = self.p["sample_scale"], self.p["arcs_of_id"]
         now = self.sampled(ranks, scale, each)
         if self.of_file:
-            return now["lists"], now["looked_up"], now["own"]
+            return now["lists"], now["looked_up"]
         before = self.sampled(ranks, scale - 2, each)
         steps = (self.p["scale"] - scale) / 2
         grown = [(now[name].sum() / max(before[name].sum(), 1)) ** steps
-                 for name in ("lists", "looked_up", "own")]
-        return now["lists"] * grown[0], now["looked_up"] * grown[1], now["own"] * grown[2]
+                 for name in ("lists", "looked_up")]
+        return now["lists"] * grown[0], now["looked_up"] * grown[1]
 
     def triangles_alone(self, measured):
         """Seconds on one GPU, from those of 2^20 ids with 32 arcs each."""
@@ -271,19 +271,25 @@ def pagerank(problem, p):
 
 
 def triangles(problem, p):
-    def steps(clock):
-        degrees(problem, p)[1](clock)
-        rows_to_host(clock, problem)
-        lists, looked_up, own = problem.triangles(clock.ranks)
-        clock.host("sort", own)
-        clock.host("look_up", looked_up)
-        clock.add("host", 2.0 * problem.n * clock.ranks / p["host"]["clear"])
-        sent = lists.sum(axis=1).max() if clock.ranks > 1 else 0
-        pieces = max(1, math.ceil(sent / count.PIECE))
-        clock.exchange(lists, True, times=pieces)
-        clock.lines(2 * pieces)
+    """Lists to each rank that owns one of their vertices, and it looks up what one GPU would look
+    up for these. One rank alone makes the graph's own call."""
+    alone = problem.triangles_alone(p["device"]["triangles"][problem.kind])
 
-    return problem.triangles_alone(p["device"]["triangles"][problem.kind]), steps
+    def steps(clock):
+        lists, looked_up = problem.triangles(clock.ranks)
+        clock.device([0.0, looked_up.sum() / alone], looked_up)
+        if clock.ranks == 1:
+            clock.lines(1)
+            return
+        clock.device(p["device"]["ids"], problem.n, part="routing")
+        clock.exchange(problem.whole(clock.ranks).spread(4).cells, False)
+        words = (lists.sum(axis=0) + lists.sum(axis=1)) / 4
+        pieces = max(1, math.ceil(lists.sum(axis=1).max() / count.PIECE))
+        clock.device(p["device"]["lists"], words, part="routing")
+        clock.exchange(lists, False, times=pieces)
+        clock.lines(3 + pieces)
+
+    return alone, steps
 
 
 # --- vertices -------------------------------------------------------------------------------------
@@ -321,11 +327,12 @@ def rebalance(problem, p):
     """From ranks with more than 1.1 times the mean, to those with the least."""
     def steps(clock):
         degrees(problem, p)[1](clock)
-        clock.add("host", float(problem.n) * clock.ranks / p["host"]["plan"])
-        rows_to_host(clock, problem)
-        clock.host("spread", 3 * problem.n)
         load = problem.shares(clock.ranks) * problem.arcs
         over = numpy.maximum(0, load - 1.1 * load.mean())
+        moved = over.sum() * problem.n / problem.arcs  # vertices, each of which looks at all ranks
+        clock.add("host", (problem.n + moved * clock.ranks) / p["host"]["plan"])
+        rows_to_host(clock, problem)
+        clock.host("spread", 3 * problem.n)
         into = numpy.maximum(0, load.mean() - load)
         into = into / max(into.sum(), 1e-9)
         clock.exchange(4.0 * over[:, None] * into[None, :], True)
@@ -349,6 +356,11 @@ def key_shares(p, ranks, skew, split):
     return of_rank - even, weights[heavy].sum(), int(heavy.sum())
 
 
+def route_rows(clock, p, rows):
+    if clock.ranks > 1:  # one rank alone gives its operator the tables as they are
+        clock.device(p["device"]["rows_route"], rows, part="routing")
+
+
 def send_rows(clock, p, cells, columns):
     for _ in range(columns):
         clock.exchange(cells * (p["problem"]["row_bytes"] // columns), False)
@@ -365,7 +377,7 @@ def join(p, skew, split):
         build = brought(clock, rows, numpy.full(ranks, 1.0 / ranks))
         build = build + (count.to_all(numpy.full(ranks, heavy / ranks)) if heavy else 0)
         probe = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], 2 * rows / ranks, part="routing")
+        route_rows(clock, p, 2 * rows / ranks)
         send_rows(clock, p, build, 2)
         send_rows(clock, p, probe, 2)
         clock.device(p["device"]["join"],
@@ -376,6 +388,22 @@ def join(p, skew, split):
     return fixed + 2 * rows / rate, steps
 
 
+def small_join(p, times):
+    """Build rows are fewer, by so many times: they go to all ranks, and probe rows stay."""
+    rows = p["problem"]["rows"]
+
+    def steps(clock):
+        ranks = clock.ranks
+        if ranks > 1:
+            clock.exchange(count.to_all(numpy.full(ranks, rows / times / ranks))
+                           * p["problem"]["row_bytes"], False)
+        clock.device(p["device"]["join"], numpy.full(ranks, rows / times + rows / ranks))
+        clock.lines(4)
+
+    fixed, rate = p["device"]["join"]
+    return fixed + (rows + rows / times) / rate, steps
+
+
 def group(p, skew, split):
     """split: each rank adds up its rows of heavy keys, and the sums meet."""
     rows = p["problem"]["rows"]
@@ -384,7 +412,7 @@ def group(p, skew, split):
         ranks = clock.ranks
         share, stays, heavy = key_shares(p, ranks, skew, split)
         light = brought(clock, rows * (1 - stays), share)
-        clock.device(p["device"]["rows_route"], rows / ranks, part="routing")
+        route_rows(clock, p, rows / ranks)
         send_rows(clock, p, light, 2)
         clock.device(p["device"]["group"], light.sum(axis=0) + stays * rows / ranks)
         if heavy:
@@ -408,13 +436,14 @@ def operations(p, problem):
     yield ("remove 10,000 vertices", "device", *remove(problem, p, 10 ** 4))
     yield ("degrees", "host", *degrees(problem, p))
     yield ("to_csr, to one rank", "host", *to_csr(problem, p))
-    yield ("triangles", "host", *triangles(problem, p))
+    yield ("triangles", "device", *triangles(problem, p))
     yield ("move 100,000 vertices", "host", *move(problem, p, 10 ** 5))
     yield ("rebalance", "host", *rebalance(problem, p))
     for name, skew, split in (("each key once", 0, 0), ("Zipf", 1, 0),
                               ("Zipf, heavy keys stay", 1, 1)):
         yield (f"join, {name}", "device", *join(p, skew, split))
         yield (f"group-by, {name}", "device", *group(p, skew, split))
+    yield ("join, 64 times fewer build rows", "device", *small_join(p, 64))
 
 
 def grown(p, ranks):

@@ -14,19 +14,11 @@
 
 #include "bench/bench.h"
 #include "bench/cases/list.h"
+#include "bench/driver/common.h"
 #include "bench/kernels/bench_kernels.h"
 #include "warpheap/kdtree.h"
 #include "workload/graph/graph_case.h"
 #include "workload/mesh/mesh.h"
-
-/* Ends the calling function with the status of what failed. */
-#define WHI_BENCH_TRY(call)               \
-    do {                                  \
-        const wh_status status_ = (call); \
-        if (status_ != WH_OK) {           \
-            return status_;               \
-        }                                 \
-    } while (0)
 
 #define WHI_BENCH_WARP ((uint64_t)32) /* lanes */
 
@@ -114,13 +106,6 @@ typedef struct whi_bench_result {
     double steps_per_op, atomics_per_op;
     uint64_t failed, bad;
 } whi_bench_result;
-
-/* One more figure of a row. */
-typedef struct whi_bench_value {
-    const char *name;
-    double value;
-    int decimals; /* in the table; 0: a whole number, in JSON, too */
-} whi_bench_value;
 
 #define WHI_BENCH_MAX_VALUES 12u
 
@@ -272,8 +257,6 @@ wh_status whi_bench_fail(whi_bench *b, wh_status status, const char *format, ...
 /* Returns s; unless it is WH_OK, "WHAT of 'ALLOCATOR'" has failed. */
 wh_status whi_bench_check(whi_bench *b, wh_status s, const char *what);
 
-double whi_bench_wall_seconds(void);
-
 /* Whether that many times the limit have passed since start; never without a limit. */
 int whi_bench_over(const whi_bench *b, double start, double limits);
 
@@ -281,8 +264,6 @@ int whi_bench_over(const whi_bench *b, double start, double limits);
  * of it, and all that would follow are left out; the first such part is noted. To be asked before
  * a series that would else run; for the first of a case the answer is no. */
 int whi_bench_leave_out(whi_bench *b, whi_bench_part next);
-
-double whi_bench_median(const double *v, uint32_t n);
 
 /* A sample of n microseconds. */
 void whi_bench_add_sample(whi_bench_series *series, double us);
@@ -559,16 +540,6 @@ int whi_bench_write_json(whi_bench *b, const char *error);
 /* The header of a run as whi_bench_write_json writes it, to be released by the caller; *failed is
  * set if there was no memory. */
 json_t *whi_bench_header(const whi_bench *b, const char *error, int *failed);
-
-/* --- meta.c --------------------------------------------------------------------------------- */
-
-/* The form of every file of results: one object a line, first the header of the run, then its
- * rows. Not 0 if the file could not be written. */
-int whi_bench_write_line(const json_t *object, FILE *file);
-int whi_bench_write_lines(FILE *file, const json_t *header, const json_t *rows);
-
-/* What the header of every file of results says of the run. Not 0 if there is no memory. */
-int whi_bench_set_meta(json_t *meta, const wh_device_info *info);
 
 /* --- cases.c, and the files of cases/ ------------------------------------------------------ */
 

@@ -23,7 +23,7 @@ static wh_status rank_graph(whi_ranks *b, const whi_ranks_input *in, int alone, 
     o.most_iterations = ITERATIONS;
     r->rank = calloc(whi_ranks_vertices(in), sizeof *r->rank);
     const wh_status taken = r->rank != NULL ? WH_OK : WH_OUT_OF_MEMORY;
-    WHI_RANKS_TRY(whi_ranks_agree_unless(b, alone, taken, "an array"));
+    WHI_BENCH_TRY(whi_ranks_agree_unless(b, alone, taken, "an array"));
     wh_status s = whi_ranks_open_graph(b, in, alone, &g);
     for (uint32_t i = 0; i <= b->reps && s == WH_OK; i++) { /* the first one is not timed */
         s = whi_ranks_begin(b, &r->series, alone);
@@ -34,44 +34,26 @@ static wh_status rank_graph(whi_ranks *b, const whi_ranks_input *in, int alone, 
         }
         whi_ranks_end(b, &r->series);
         whi_ranks_add_times(&g, 0, &r->series);
-        if (i == 0) {
-            memset(&r->series, 0, sizeof r->series);
-        }
     }
     whi_ranks_close_graph(b, &g);
     return s;
-}
-
-static uint64_t hash_of(const float *v, uint64_t n) {
-    uint64_t h = 14695981039346656037u;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, &v[i], sizeof bits);
-        h = (h ^ bits) * 1099511628211u;
-    }
-    return h;
 }
 
 /* The values of both are the same bits, and so on all ranks. */
 static wh_status compare_ranks(whi_ranks *b, const whi_ranks_input *in, const ranked *one,
                                const ranked *all) {
     const uint32_t n = whi_ranks_vertices(in);
-    uint64_t differs = 0;
     double sum = 0;
     whi_ranks_row row;
     memset(&row, 0, sizeof row);
     row.series = &all->series;
     row.one = &one->series;
-    WHI_RANKS_TRY(whi_ranks_compare(b, hash_of(all->rank, n), &differs));
+    WHI_BENCH_TRY(whi_ranks_compare_words(b, all->rank, one->rank, n, &row.bad));
     for (uint32_t v = 0; v < n; v++) {
         sum += (double)all->rank[v];
-        row.bad += b->rank == 0 && memcmp(&all->rank[v], &one->rank[v], sizeof(float)) != 0;
     }
-    row.bad += b->rank == 0 && differs != 0;
     row.bad += b->rank == 0 && !(sum > 0.999 && sum < 1.001);
-    row.values[0].name = "iterations";
-    row.values[0].value = ITERATIONS;
-    row.n_values = 1;
+    row.values[row.n_values++] = (whi_bench_value){"iterations", ITERATIONS, 0};
     return whi_ranks_emit(b, &row);
 }
 
@@ -117,9 +99,6 @@ static wh_status count_triangles(whi_ranks *b, const whi_ranks_input *in, int al
             s = wh_shard_triangles(g.shard, &c->triangles);
         }
         whi_ranks_end(b, &c->series);
-        if (i == 0) {
-            memset(&c->series, 0, sizeof c->series);
-        }
     }
     whi_ranks_close_graph(b, &g);
     return s;
@@ -132,15 +111,13 @@ static wh_status triangles_part(whi_ranks *b, const whi_ranks_input *in) {
     memset(&row, 0, sizeof row);
     b->part.op = "triangles";
     const wh_status alone = b->rank == 0 ? count_triangles(b, in, 1, &one) : WH_OK;
-    WHI_RANKS_TRY(whi_ranks_agree(b, alone, "one device"));
-    WHI_RANKS_TRY(count_triangles(b, in, 0, &all));
-    WHI_RANKS_TRY(whi_ranks_compare(b, all.triangles, &differs));
+    WHI_BENCH_TRY(whi_ranks_agree(b, alone, "one device"));
+    WHI_BENCH_TRY(count_triangles(b, in, 0, &all));
+    WHI_BENCH_TRY(whi_ranks_compare(b, all.triangles, &differs));
     row.series = &all.series;
     row.one = &one.series;
     row.bad = b->rank == 0 && (differs != 0 || all.triangles != one.triangles);
-    row.values[0].name = "triangles";
-    row.values[0].value = (double)all.triangles;
-    row.n_values = 1;
+    row.values[row.n_values++] = (whi_bench_value){"triangles", (double)all.triangles, 0};
     return whi_ranks_emit(b, &row);
 }
 
@@ -148,7 +125,7 @@ wh_status whi_ranks_case_triangles(whi_ranks *b) {
     whi_ranks_input like;
     memset(&like, 0, sizeof like);
     like.undirected = 1;
-    return whi_ranks_for_graphs(b, triangles_part, &like, b->defaults->small);
+    return whi_ranks_for_graphs(b, triangles_part, &like, b->defaults->sizes);
 }
 
 /* --- rebalance ------------------------------------------------------------------------------- */
@@ -161,23 +138,23 @@ typedef struct balance {
 } balance;
 
 static wh_status count_arcs(whi_ranks *b, whi_ranks_graph *g, uint64_t *arcs, uint64_t *most) {
-    WHI_RANKS_TRY(whi_ranks_agree(b, whi_ranks_count(g, arcs), "arcs of a rank"));
+    WHI_BENCH_TRY(whi_ranks_agree(b, whi_ranks_count(g, arcs), "arcs of a rank"));
     *most = *arcs;
-    WHI_RANKS_TRY(whi_ranks_sum(b, arcs, 1));
+    WHI_BENCH_TRY(whi_ranks_sum(b, arcs, 1));
     return wh_comm_all_reduce(b->comm, most, 1, WH_COMM_U64, WH_COMM_MAX);
 }
 
 /* Once: afterwards there is nothing more to move. */
 static wh_status move(whi_ranks *b, whi_ranks_graph *g, balance *m) {
     wh_graph_stats stats;
-    WHI_RANKS_TRY(count_arcs(b, g, &m->arcs[0], &m->most[0]));
-    WHI_RANKS_TRY(whi_ranks_begin(b, &m->series, 0));
-    WHI_RANKS_TRY(wh_shard_rebalance(g->shard, BALANCE, &m->moved));
+    WHI_BENCH_TRY(count_arcs(b, g, &m->arcs[0], &m->most[0]));
+    WHI_BENCH_TRY(whi_ranks_begin(b, &m->series, 0));
+    WHI_BENCH_TRY(wh_shard_rebalance(g->shard, BALANCE, &m->moved));
     whi_ranks_end(b, &m->series);
-    WHI_RANKS_TRY(count_arcs(b, g, &m->arcs[1], &m->most[1]));
+    WHI_BENCH_TRY(count_arcs(b, g, &m->arcs[1], &m->most[1]));
     memset(&stats, 0, sizeof stats);
     const wh_status s = wh_graph_get_stats(wh_shard_local(g->shard), &stats);
-    WHI_RANKS_TRY(whi_ranks_agree(b, s, "statistics"));
+    WHI_BENCH_TRY(whi_ranks_agree(b, s, "statistics"));
     m->largest = stats.max_degree;
     return wh_comm_all_reduce(b->comm, &m->largest, 1, WH_COMM_U64, WH_COMM_MAX);
 }
@@ -192,20 +169,14 @@ static wh_status rebalance_part(whi_ranks *b, const whi_ranks_input *in) {
     wh_status s = whi_ranks_open_graph(b, in, 0, &g);
     s = s == WH_OK ? move(b, &g, &m) : s;
     whi_ranks_close_graph(b, &g);
-    WHI_RANKS_TRY(s);
+    WHI_BENCH_TRY(s);
     const double mean = (double)m.arcs[1] / b->size;
     row.series = &m.series;
     row.bad = b->rank == 0 && m.arcs[0] != m.arcs[1];
     row.bad += b->rank == 0 && (double)m.most[1] > BALANCE * mean + (double)m.largest;
-    row.values[0].name = "moved";
-    row.values[0].value = (double)m.moved;
-    row.values[1].name = "most_before";
-    row.values[1].value = (double)m.most[0] / mean;
-    row.values[1].decimals = 3;
-    row.values[2].name = "most_after";
-    row.values[2].value = (double)m.most[1] / mean;
-    row.values[2].decimals = 3;
-    row.n_values = 3;
+    row.values[row.n_values++] = (whi_bench_value){"moved", (double)m.moved, 0};
+    row.values[row.n_values++] = (whi_bench_value){"most_before", (double)m.most[0] / mean, 3};
+    row.values[row.n_values++] = (whi_bench_value){"most_after", (double)m.most[1] / mean, 3};
     return whi_ranks_emit(b, &row);
 }
 

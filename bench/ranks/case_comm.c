@@ -17,14 +17,11 @@ static wh_status agreements(whi_ranks *b) {
     b->part.op = "agree";
     b->part.n = 1;
     for (uint32_t i = 0; i <= b->reps; i++) {
-        WHI_RANKS_TRY(whi_ranks_begin(b, &series, 0));
+        WHI_BENCH_TRY(whi_ranks_begin(b, &series, 0));
         for (uint32_t k = 0; k < n; k++) {
-            WHI_RANKS_TRY(wh_comm_agree(b->comm));
+            WHI_BENCH_TRY(wh_comm_agree(b->comm));
         }
         whi_ranks_end(b, &series);
-        if (i == 0) {
-            memset(&series, 0, sizeof series);
-        }
     }
     row.series = &series;
     row.per_call = n;
@@ -60,7 +57,7 @@ static wh_status prepare(whi_ranks *b, exchange *x) {
         }
     }
     x->came.device = b->device;
-    WHI_RANKS_TRY(wh_device_alloc(b->device, &x->data, all * 8));
+    WHI_BENCH_TRY(wh_device_alloc(b->device, &x->data, all * 8));
     return wh_device_copy_in(b->device, x->data, x->host, all * 8);
 }
 
@@ -70,7 +67,7 @@ static wh_status look(whi_ranks *b, exchange *x) {
         x->bad = 1;
         return WH_OK;
     }
-    WHI_RANKS_TRY(wh_device_copy_out(b->device, x->host, x->came.data, all * 8));
+    WHI_BENCH_TRY(wh_device_copy_out(b->device, x->host, x->came.data, all * 8));
     for (uint64_t i = 0; i < all; i++) {
         x->bad += x->host[i] != word_of((int)(i / x->words), b->rank, i % x->words);
     }
@@ -78,16 +75,13 @@ static wh_status look(whi_ranks *b, exchange *x) {
 }
 
 static wh_status repeat(whi_ranks *b, exchange *x) {
-    WHI_RANKS_TRY(whi_ranks_agree(b, prepare(b, x), "data to send"));
+    WHI_BENCH_TRY(whi_ranks_agree(b, prepare(b, x), "data to send"));
     for (uint32_t i = 0; i <= b->reps; i++) {
-        WHI_RANKS_TRY(whi_ranks_begin(b, &x->series, 0));
-        WHI_RANKS_TRY(wh_comm_all_to_all(b->comm, x->data, x->bytes, &x->came));
+        WHI_BENCH_TRY(whi_ranks_begin(b, &x->series, 0));
+        WHI_BENCH_TRY(wh_comm_all_to_all(b->comm, x->data, x->bytes, &x->came));
         whi_ranks_end(b, &x->series);
-        if (i == 0) {
-            memset(&x->series, 0, sizeof x->series);
-        }
     }
-    WHI_RANKS_TRY(whi_ranks_agree(b, look(b, x), "data that came"));
+    WHI_BENCH_TRY(whi_ranks_agree(b, look(b, x), "data that came"));
     whi_ranks_row row;
     memset(&row, 0, sizeof row);
     row.series = &x->series;
@@ -116,9 +110,9 @@ static wh_status all_to_all(whi_ranks *b, uint64_t bytes) {
 wh_status whi_ranks_case_comm(whi_ranks *b) {
     const uint64_t most =
         b->options->most_bytes != 0 ? b->options->most_bytes : b->defaults->most_bytes;
-    WHI_RANKS_TRY(whi_ranks_end_part(b, agreements(b)));
+    WHI_BENCH_TRY(whi_ranks_end_part(b, agreements(b)));
     for (uint64_t bytes = WHI_RANKS_LEAST_BYTES; bytes <= most; bytes *= FACTOR) {
-        WHI_RANKS_TRY(whi_ranks_end_part(b, all_to_all(b, bytes)));
+        WHI_BENCH_TRY(whi_ranks_end_part(b, all_to_all(b, bytes)));
     }
     return WH_OK;
 }

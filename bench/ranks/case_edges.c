@@ -18,14 +18,11 @@ static wh_status repeat(whi_ranks *b, whi_ranks_graph *g, const whi_ranks_arcs *
     for (uint32_t i = 0; i <= b->reps; i++) {
         for (uint32_t erases = 0; erases < 2; erases++) {
             b->part.op = erases != 0 ? "erase" : "insert";
-            WHI_RANKS_TRY(whi_ranks_begin(b, &e->series[erases], alone));
+            WHI_BENCH_TRY(whi_ranks_begin(b, &e->series[erases], alone));
             const wh_status s = whi_ranks_update(g, arcs, (int)erases, &e->applied[2 * i + erases]);
-            WHI_RANKS_TRY(alone ? whi_ranks_note(b, s, b->part.op) : s);
+            WHI_BENCH_TRY(alone ? whi_ranks_note(b, s, b->part.op) : s);
             whi_ranks_end(b, &e->series[erases]);
             whi_ranks_add_times(g, 1, &e->series[erases]);
-        }
-        if (i == 0) {
-            memset(e->series, 0, sizeof e->series);
         }
     }
     return WH_OK;
@@ -35,7 +32,7 @@ static wh_status take_degrees(whi_ranks *b, whi_ranks_graph *g, const whi_ranks_
                               int alone, edges *e) {
     uint64_t applied = 0;
     if (!alone) {
-        WHI_RANKS_TRY(whi_ranks_update(g, arcs, 0, &applied));
+        WHI_BENCH_TRY(whi_ranks_update(g, arcs, 0, &applied));
         return wh_shard_degrees(g->shard, e->degree);
     }
     wh_status s = whi_ranks_update(g, arcs, 0, &applied);
@@ -61,19 +58,6 @@ static wh_status run(whi_ranks *b, const whi_ranks_input *in, int alone, edges *
     return s;
 }
 
-/* Of rank 0 all are compared, and of the others whether they have been told the same. */
-static wh_status compare_degrees(whi_ranks *b, uint32_t n, const edges *one, const edges *all,
-                                 uint64_t *bad) {
-    uint64_t hash = 0, differs = 0;
-    for (uint32_t v = 0; v < n; v++) {
-        hash = (hash ^ all->degree[v]) * 1099511628211u;
-        *bad += b->rank == 0 && all->degree[v] != one->degree[v];
-    }
-    WHI_RANKS_TRY(whi_ranks_compare(b, hash, &differs));
-    *bad += b->rank == 0 && differs != 0;
-    return WH_OK;
-}
-
 static wh_status emit(whi_ranks *b, const edges *one, const edges *all, uint64_t bad) {
     for (uint32_t erases = 0; erases < 2; erases++) {
         whi_ranks_row row;
@@ -81,14 +65,13 @@ static wh_status emit(whi_ranks *b, const edges *one, const edges *all, uint64_t
         row.series = &all->series[erases];
         row.one = &one->series[erases];
         row.bad = erases == 0 ? bad : 0;
-        row.values[0].name = "applied";
-        row.values[0].value = (double)all->applied[2 * b->reps + erases];
-        row.n_values = 1;
+        const uint64_t applied = all->applied[2 * b->reps + erases];
+        row.values[row.n_values++] = (whi_bench_value){"applied", (double)applied, 0};
         for (uint32_t i = 0; i <= b->reps && b->rank == 0; i++) {
             row.bad += all->applied[2 * i + erases] != one->applied[2 * i + erases];
         }
         b->part.op = erases != 0 ? "erase" : "insert";
-        WHI_RANKS_TRY(whi_ranks_emit(b, &row));
+        WHI_BENCH_TRY(whi_ranks_emit(b, &row));
     }
     return WH_OK;
 }
@@ -103,7 +86,9 @@ static wh_status part(whi_ranks *b, const whi_ranks_input *in) {
     s = whi_ranks_agree(b, s, "one device");
     b->part.op = "insert";
     s = s == WH_OK ? run(b, in, 0, &all) : s;
-    s = s == WH_OK ? compare_degrees(b, whi_ranks_vertices(in), &one, &all, &bad) : s;
+    if (s == WH_OK) {
+        s = whi_ranks_compare_words(b, all.degree, one.degree, whi_ranks_vertices(in), &bad);
+    }
     s = s == WH_OK ? emit(b, &one, &all, bad) : s;
     if (!whi_ranks_is_over(b)) {
         free(one.degree);

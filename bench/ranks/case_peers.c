@@ -44,9 +44,9 @@ static wh_status launch(peers *p, int device, wh_bench_peer_launcher launcher) {
 /* By the device's own timer. */
 static wh_status timed(peers *p, int device, wh_bench_peer_launcher launcher, int op) {
     double us = 0;
-    WHI_RANKS_TRY(wh_device_timer_begin(p->device[device]));
-    WHI_RANKS_TRY(launch(p, device, launcher));
-    WHI_RANKS_TRY(wh_device_timer_end(p->device[device], &us));
+    WHI_BENCH_TRY(wh_device_timer_begin(p->device[device]));
+    WHI_BENCH_TRY(launch(p, device, launcher));
+    WHI_BENCH_TRY(wh_device_timer_end(p->device[device], &us));
     if (op != UNTIMED) {
         p->series[op].us[p->series[op].n++] = us;
     }
@@ -69,18 +69,18 @@ static wh_status round_of(peers *p, const int device[2], const int op[2]) {
     wh_stats stats;
     uint64_t wrong = 0;
     memset(&stats, 0, sizeof stats);
-    WHI_RANKS_TRY(timed(p, device[0], k->malloc, op[0]));
-    WHI_RANKS_TRY(launch(p, device[0], k->fill));
-    WHI_RANKS_TRY(wh_device_sync(p->device[device[0]]));
+    WHI_BENCH_TRY(timed(p, device[0], k->malloc, op[0]));
+    WHI_BENCH_TRY(launch(p, device[0], k->fill));
+    WHI_BENCH_TRY(wh_device_sync(p->device[device[0]]));
     if (device[0] != device[1]) {
-        WHI_RANKS_TRY(copy_addresses(p, device[0], device[1]));
+        WHI_BENCH_TRY(copy_addresses(p, device[0], device[1]));
     }
-    WHI_RANKS_TRY(wh_heap_get_stats(p->heap, &stats));
+    WHI_BENCH_TRY(wh_heap_get_stats(p->heap, &stats));
     p->bad += stats.live_blocks != p->call[0].n;
-    WHI_RANKS_TRY(launch(p, device[1], k->check));
-    WHI_RANKS_TRY(wh_device_copy_out(p->device[device[1]], &wrong, p->call[device[1]].wrong, 8));
-    WHI_RANKS_TRY(timed(p, device[1], k->free, op[1]));
-    WHI_RANKS_TRY(wh_heap_get_stats(p->heap, &stats));
+    WHI_BENCH_TRY(launch(p, device[1], k->check));
+    WHI_BENCH_TRY(wh_device_copy_out(p->device[device[1]], &wrong, p->call[device[1]].wrong, 8));
+    WHI_BENCH_TRY(timed(p, device[1], k->free, op[1]));
+    WHI_BENCH_TRY(wh_heap_get_stats(p->heap, &stats));
     p->bad += wrong + stats.live_blocks + stats.bad_frees;
     return wh_device_set(p->device[device[1]], p->call[device[1]].wrong, 0, 8);
 }
@@ -91,7 +91,7 @@ static wh_status repeat(whi_ranks *b, peers *p) {
         {MALLOC, FREE}, {UNTIMED, PEER_FREE}, {PEER_MALLOC, FREE_OF_PEER}};
     for (uint32_t i = 0; i <= b->reps; i++) {
         for (int k = 0; k < 3; k++) {
-            WHI_RANKS_TRY(round_of(p, devices[k], ops[k]));
+            WHI_BENCH_TRY(round_of(p, devices[k], ops[k]));
         }
         if (i == 0) {
             memset(p->series, 0, sizeof p->series);
@@ -118,30 +118,22 @@ static wh_status open_other(whi_ranks *b, peers *p) {
 }
 
 static wh_status prepare(whi_ranks *b, peers *p) {
-    wh_heap_options o;
     const uint64_t n = b->options->blocks != 0 ? b->options->blocks : b->defaults->blocks;
-    memset(&o, 0, sizeof o);
-    o.device = b->device;
-    o.bytes = b->options->heap_bytes;
-    if (o.bytes == 0) {
-        const uint64_t wanted = n * HEAP_BYTES_A_BLOCK;
-        o.bytes = wanted > b->defaults->heap_bytes ? wanted : b->defaults->heap_bytes;
-    }
-    WHI_RANKS_TRY(wh_heap_create(&p->heap, &o));
+    WHI_BENCH_TRY(whi_ranks_open_heap(b, n * HEAP_BYTES_A_BLOCK, &p->heap));
     const wh_status s = wh_heap_enable_peer(p->heap, p->device[1]);
     if (s == WH_NO_PEER_ACCESS || s == WH_NO_PEER_ATOMICS) {
         (void)snprintf(p->left_out, sizeof p->left_out, "%.150s", wh_last_error_text());
         return WH_OK;
     }
-    WHI_RANKS_TRY(s);
+    WHI_BENCH_TRY(s);
     for (int i = 0; i < 2; i++) {
         void *ptrs = NULL, *wrong = NULL;
-        WHI_RANKS_TRY(wh_device_alloc(p->device[i], &ptrs, n * sizeof(void *)));
+        WHI_BENCH_TRY(wh_device_alloc(p->device[i], &ptrs, n * sizeof(void *)));
         p->call[i].ptrs = ptrs;
-        WHI_RANKS_TRY(wh_device_alloc(p->device[i], &wrong, 8));
+        WHI_BENCH_TRY(wh_device_alloc(p->device[i], &wrong, 8));
         p->call[i].wrong = wrong;
-        WHI_RANKS_TRY(wh_device_set(p->device[i], wrong, 0, 8));
-        WHI_RANKS_TRY(p->kernels->bind(p->heap, &p->call[i].handle));
+        WHI_BENCH_TRY(wh_device_set(p->device[i], wrong, 0, 8));
+        WHI_BENCH_TRY(p->kernels->bind(p->heap, &p->call[i].handle));
         p->call[i].n = n;
         p->call[i].bytes = BLOCK_BYTES;
     }
@@ -184,7 +176,7 @@ static wh_status emit(whi_ranks *b, const peers *p) {
         row.bad = op == 0 ? p->bad : 0;
         row.size = BLOCK_BYTES;
         b->part.op = names[op];
-        WHI_RANKS_TRY(whi_ranks_emit(b, &row));
+        WHI_BENCH_TRY(whi_ranks_emit(b, &row));
     }
     return WH_OK;
 }

@@ -99,7 +99,7 @@ static wh_status run_cases(whi_ranks *b) {
         if (wants(b, cases[i].name)) {
             memset(&b->part, 0, sizeof b->part);
             b->case_name = cases[i].name;
-            WHI_RANKS_TRY(cases[i].run(b));
+            WHI_BENCH_TRY(cases[i].run(b));
         }
     }
     return WH_OK;

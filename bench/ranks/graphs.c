@@ -33,7 +33,7 @@ static void draw(const whi_ranks *b, const whi_ranks_input *in, uint64_t first,
 
 static wh_status to_device(whi_ranks *b, uint32_t *array, uint64_t n, uint32_t **on_device) {
     void *p = NULL;
-    WHI_RANKS_TRY(wh_device_alloc(b->device, &p, n * sizeof *array));
+    WHI_BENCH_TRY(wh_device_alloc(b->device, &p, n * sizeof *array));
     *on_device = p;
     return wh_device_copy_in(b->device, p, array, n * sizeof *array);
 }
@@ -120,20 +120,13 @@ wh_status whi_ranks_count(whi_ranks_graph *g, uint64_t *n) {
 /* Without arcs. */
 static wh_status open_empty(whi_ranks *b, const whi_ranks_input *in, int alone,
                             whi_ranks_graph *g) {
-    wh_heap_options heap;
     wh_graph_options one;
     wh_shard_options all;
-    memset(&heap, 0, sizeof heap);
     memset(&one, 0, sizeof one);
     memset(&all, 0, sizeof all);
-    heap.device = b->device;
-    heap.bytes = b->options->heap_bytes;
-    if (heap.bytes == 0) {
-        const uint64_t wanted = 2 * in->n * HEAP_BYTES_AN_ARC * (in->undirected ? 2 : 1);
-        heap.bytes = wanted > b->defaults->heap_bytes ? wanted : b->defaults->heap_bytes;
-    }
-    const wh_status s = wh_heap_create(&g->heap, &heap);
-    WHI_RANKS_TRY(whi_ranks_agree_unless(b, alone, s, "a heap"));
+    const uint64_t wanted = 2 * in->n * HEAP_BYTES_AN_ARC * (in->undirected ? 2 : 1);
+    const wh_status s = whi_ranks_open_heap(b, wanted, &g->heap);
+    WHI_BENCH_TRY(whi_ranks_agree_unless(b, alone, s, "a heap"));
     one.heap = all.heap = g->heap;
     one.vertices = all.vertices = whi_ranks_vertices(in);
     one.undirected = all.undirected = in->undirected;
@@ -150,7 +143,7 @@ wh_status whi_ranks_open_graph(whi_ranks *b, const whi_ranks_input *in, int alon
     whi_ranks_arcs arcs;
     uint64_t applied = 0;
     memset(g, 0, sizeof *g);
-    WHI_RANKS_TRY(open_empty(b, in, alone, g));
+    WHI_BENCH_TRY(open_empty(b, in, alone, g));
     wh_status s = whi_ranks_take_arcs(b, in, 0, alone, &arcs);
     s = whi_ranks_agree_unless(b, alone, s, "arcs");
     s = s == WH_OK ? whi_ranks_update(g, &arcs, 0, &applied) : s;
@@ -181,7 +174,7 @@ wh_status whi_ranks_for_graphs(whi_ranks *b, whi_ranks_graph_fn part, const whi_
             b->part.op = NULL;
             b->part.input = in.name;
             b->part.n = in.n;
-            WHI_RANKS_TRY(whi_ranks_end_part(b, part(b, &in)));
+            WHI_BENCH_TRY(whi_ranks_end_part(b, part(b, &in)));
         }
     }
     return WH_OK;

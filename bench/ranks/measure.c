@@ -1,6 +1,5 @@
 /* measure.c: ranks that work alone and together, failures, time. */
 #include <string.h>
-#include <time.h>
 
 #include "bench/ranks/ranks.h"
 
@@ -34,15 +33,29 @@ uint64_t whi_ranks_first(const whi_ranks *b, uint64_t n, int rank) {
            n % (uint64_t)b->size * (uint64_t)rank / (uint64_t)b->size;
 }
 
+wh_status whi_ranks_open_heap(whi_ranks *b, uint64_t wanted, wh_heap **heap) {
+    wh_heap_options o;
+    const uint64_t least = b->defaults->heap_bytes;
+    memset(&o, 0, sizeof o);
+    o.device = b->device;
+    o.bytes = b->options->heap_bytes;
+    if (o.bytes == 0) {
+        o.bytes = wanted > least ? wanted : least;
+    }
+    return wh_heap_create(heap, &o);
+}
+
 static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+    return whi_bench_wall_seconds() * 1e6;
 }
 
 wh_status whi_ranks_begin(whi_ranks *b, whi_ranks_series *series, int alone) {
+    if (series->n == 1 && !series->is_warm) {
+        memset(series, 0, sizeof *series);
+        series->is_warm = 1;
+    }
     if (!alone) {
-        WHI_RANKS_TRY(wh_comm_agree(b->comm));
+        WHI_BENCH_TRY(wh_comm_agree(b->comm));
     }
     wh_comm_get_stats(b->comm, &series->before);
     series->since = now();
@@ -79,8 +92,22 @@ wh_status whi_ranks_sum(whi_ranks *b, uint64_t *n, uint64_t count) {
 
 wh_status whi_ranks_compare(whi_ranks *b, uint64_t number, uint64_t *differs) {
     uint64_t least = number, most = number;
-    WHI_RANKS_TRY(wh_comm_all_reduce(b->comm, &least, 1, WH_COMM_U64, WH_COMM_MIN));
-    WHI_RANKS_TRY(wh_comm_all_reduce(b->comm, &most, 1, WH_COMM_U64, WH_COMM_MAX));
+    WHI_BENCH_TRY(wh_comm_all_reduce(b->comm, &least, 1, WH_COMM_U64, WH_COMM_MIN));
+    WHI_BENCH_TRY(wh_comm_all_reduce(b->comm, &most, 1, WH_COMM_U64, WH_COMM_MAX));
     *differs = least != most;
+    return WH_OK;
+}
+
+wh_status whi_ranks_compare_words(whi_ranks *b, const void *all, const void *one, uint64_t n,
+                                  uint64_t *bad) {
+    uint64_t hash = 14695981039346656037u, differs = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t word = 0;
+        memcpy(&word, (const uint32_t *)all + i, sizeof word);
+        hash = (hash ^ word) * 1099511628211u;
+        *bad += b->rank == 0 && memcmp((const uint32_t *)one + i, &word, sizeof word) != 0;
+    }
+    WHI_BENCH_TRY(whi_ranks_compare(b, hash, &differs));
+    *bad += b->rank == 0 && differs != 0;
     return WH_OK;
 }

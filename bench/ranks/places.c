@@ -162,20 +162,20 @@ static wh_status meet(whi_ranks *b, wh_comm *c, const char *complaint, int *refu
     memset(&hello, 0, sizeof hello);
     (void)MPI_Get_processor_name(hello.machine, &length);
     (void)snprintf(hello.complaint, sizeof hello.complaint, "%s", complaint);
-    WHI_RANKS_TRY(wh_comm_all_gather(c, &hello, sizeof hello, came));
+    WHI_BENCH_TRY(wh_comm_all_gather(c, &hello, sizeof hello, came));
     const greeting *all = (const greeting *)came->data;
     *refused = hear_complaints(b, all);
     if (*refused != WH_BENCH_OK) {
         return WH_OK;
     }
     wh_comm_expect(c, hash_options(b->options), "options of the benchmark");
-    WHI_RANKS_TRY(wh_comm_agree(c));
+    WHI_BENCH_TRY(wh_comm_agree(c));
     take_own(b, all, &own);
     b->places = calloc((size_t)b->size, sizeof *b->places);
     if (b->places == NULL) {
         wh_comm_report(c, WH_OUT_OF_MEMORY, "no host memory for what ranks say");
     }
-    WHI_RANKS_TRY(wh_comm_all_gather(c, &own, sizeof own, came));
+    WHI_BENCH_TRY(wh_comm_all_gather(c, &own, sizeof own, came));
     memcpy(b->places, came->data, (size_t)b->size * sizeof *b->places);
     return WH_OK;
 }

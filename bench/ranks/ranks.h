@@ -7,9 +7,7 @@
 #ifndef WHI_BENCH_RANKS_H
 #define WHI_BENCH_RANKS_H
 
-#include <jansson.h>
-#include <stdio.h>
-
+#include "bench/driver/common.h"
 #include "warpheap/heap.h"
 #include "workload/ranks/comm.h"
 #include "workload/ranks/shard.h"
@@ -17,15 +15,6 @@
 #define WHI_RANKS_MOST_REPS 100u
 #define WHI_RANKS_MOST_PHASES 8u
 #define WHI_RANKS_LEAST_BYTES 1024u /* that a rank sends in comm */
-
-/* Ends the calling function with the status of what failed. */
-#define WHI_RANKS_TRY(call)               \
-    do {                                  \
-        const wh_status status_ = (call); \
-        if (status_ != WH_OK) {           \
-            return status_;               \
-        }                                 \
-    } while (0)
 
 /* X(name, function, "one line for --help"), in the order in which they run. */
 #define WHI_RANKS_CASE_LIST(X)                                                                \
@@ -59,7 +48,7 @@ typedef struct whi_ranks_options {
 
 /* The default work. */
 typedef struct whi_ranks_defaults {
-    uint64_t sizes[3], small[2]; /* arcs, of triangles and rebalance the latter; 0 ends */
+    uint64_t sizes[3], small[2]; /* arcs, of rebalance the latter; 0 ends */
     uint64_t rows, blocks, most_bytes, heap_bytes;
     uint32_t reps, agreements;
 } whi_ranks_defaults;
@@ -77,6 +66,7 @@ typedef struct whi_ranks_place {
 typedef struct whi_ranks_series {
     double us[WHI_RANKS_MOST_REPS];
     uint32_t n;
+    int is_warm; /* the first one is forgotten */
     double since;
     wh_comm_stats before, sum;                     /* sum: over all repetitions */
     const char *phase_name[WHI_RANKS_MOST_PHASES]; /* parts of the call: the same on all ranks */
@@ -98,11 +88,7 @@ typedef struct whi_ranks_row {
     uint64_t size;               /* bytes of a block, or that a rank sends; 0: none */
     uint64_t bad;                /* what this rank has found wrong */
     const char *note;            /* NULL: none */
-    struct {
-        const char *name;
-        double value;
-        int decimals; /* 0: a whole number */
-    } values[6];
+    whi_bench_value values[6];
     size_t n_values;
 } whi_ranks_row;
 
@@ -167,7 +153,11 @@ int whi_ranks_is_over(const whi_ranks *b);
 /* The part of 0..n-1 that is this rank's; alone: all. */
 uint64_t whi_ranks_first(const whi_ranks *b, uint64_t n, int rank);
 
-/* A repetition: not alone, ranks begin together. */
+/* A heap on this rank's device: as large as the user says, else as the default, or as wanted. */
+wh_status whi_ranks_open_heap(whi_ranks *b, uint64_t wanted, wh_heap **heap);
+
+/* A repetition: not alone, ranks begin together. The first one is forgotten when a second one
+ * begins: reps + 1 of them leave reps. */
 wh_status whi_ranks_begin(whi_ranks *b, whi_ranks_series *series, int alone);
 void whi_ranks_end(whi_ranks *b, whi_ranks_series *series);
 /* What a part of the last repetition took. */
@@ -177,6 +167,10 @@ void whi_ranks_add_phase(whi_ranks_series *series, const char *name, double seco
 wh_status whi_ranks_sum(whi_ranks *b, uint64_t *n, uint64_t count);
 /* *differs: whether ranks have different numbers. */
 wh_status whi_ranks_compare(whi_ranks *b, uint64_t number, uint64_t *differs);
+/* Likewise of n words of 32 bits; on rank 0 they must also be those of one device. What is wrong is
+ * added to *bad. */
+wh_status whi_ranks_compare_words(whi_ranks *b, const void *all, const void *one, uint64_t n,
+                                  uint64_t *bad);
 
 /* --- report.c ------------------------------------------------------------------------------- */
 

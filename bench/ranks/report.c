@@ -1,7 +1,6 @@
 /* report.c: rows of `warpheap bench --ranks`, as a table and as JSON; rank 0 writes both. */
 #include <string.h>
 
-#include "bench/driver/internal.h"
 #include "bench/ranks/ranks.h"
 
 /* A row as all ranks together see it. Times are of the rank that took longest. */
@@ -33,7 +32,7 @@ static wh_status gather_times(whi_ranks *b, const whi_ranks_series *s, double ea
         rest[2 + i] = s->phase[i] * 1e6 / calls;
     }
     const uint64_t n = s->n + 2 + s->n_phases;
-    WHI_RANKS_TRY(wh_comm_all_reduce(b->comm, times, n, WH_COMM_F64, WH_COMM_MAX));
+    WHI_BENCH_TRY(wh_comm_all_reduce(b->comm, times, n, WH_COMM_F64, WH_COMM_MAX));
     r->waited = rest[0];
     r->moved = rest[1];
     memcpy(r->phase, &rest[2], s->n_phases * sizeof *rest);
@@ -51,11 +50,11 @@ static wh_status gather(whi_ranks *b, const whi_ranks_row *row, result *r) {
     const whi_ranks_series *s = row->series;
     const uint64_t each = row->per_call != 0 ? row->per_call : 1, calls = s->n * each;
     memset(r, 0, sizeof *r);
-    WHI_RANKS_TRY(gather_times(b, s, (double)each, r));
+    WHI_BENCH_TRY(gather_times(b, s, (double)each, r));
     uint64_t most[3] = {s->sum.sent / calls, s->sum.calls / calls, s->sum.lines / calls};
     uint64_t sums[2] = {most[0], row->bad};
-    WHI_RANKS_TRY(wh_comm_all_reduce(b->comm, most, 3, WH_COMM_U64, WH_COMM_MAX));
-    WHI_RANKS_TRY(whi_ranks_sum(b, sums, 2));
+    WHI_BENCH_TRY(wh_comm_all_reduce(b->comm, most, 3, WH_COMM_U64, WH_COMM_MAX));
+    WHI_BENCH_TRY(whi_ranks_sum(b, sums, 2));
     r->sent = most[0];
     r->calls = most[1];
     r->lines = most[2];
@@ -177,7 +176,7 @@ static void write_result(whi_ranks *b, const whi_ranks_row *row, const result *r
 
 wh_status whi_ranks_emit(whi_ranks *b, const whi_ranks_row *row) {
     result r;
-    WHI_RANKS_TRY(gather(b, row, &r));
+    WHI_BENCH_TRY(gather(b, row, &r));
     r.per_rank = (b->part.n + (uint64_t)b->size - 1) / (uint64_t)b->size;
     r.per_rank = row->per_rank != 0 ? row->per_rank : r.per_rank;
     b->total_bad += r.bad;

@@ -80,7 +80,8 @@ class Case:
         to = numpy.concatenate([come[1][:900], new[1]])
         erases = numpy.arange(len(source)) < 900
         calls["update"] = r.update(*self.brings(source, to, erases), asks=True)
-        calls["has"] = r.has(*self.brings(*come[:2], by=1))  # more than there is room for yet
+        asked = self.brings(*come[:2], by=1)  # more than there is room for yet
+        calls["has"] = r.has(asked[0], asked[2])
         source, to = self.changed(come, source, to, erases)
         calls["degrees"] = r.degrees()
         calls["to_csr"] = r.to_csr(source, 1)

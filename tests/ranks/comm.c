@@ -113,6 +113,11 @@ static void bad_arguments(void **state) {
     o.mpi_comm = &none;
     assert_int_equal(wh_comm_open_mpi(&c, &o, &failure), WH_BAD_ARGUMENT);
     assert_non_null(strstr(failure.text, "MPI_COMM_NULL"));
+    /* Each call of what never opened ends with that failure; nothing is touched. */
+    assert_int_equal(wh_comm_agree(c), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_to_all(c, data, bytes, &got), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_gather(c, data, 1, &got), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_reduce(c, numbers, 2, WH_COMM_U64, WH_COMM_SUM), WH_BAD_ARGUMENT);
     assert_int_equal(wh_comm_close(c), WH_BAD_ARGUMENT);
 }
 

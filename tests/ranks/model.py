@@ -89,6 +89,9 @@ def rates():
                      "n_rank": n, "us": 1, "us_route": 10 + n / 1000, "us_apply": 20 + n / 500})
         rows.append({"case": "comm", "op": "all-to-all", "ranks": 2, "sent": n, "n_rank": n,
                      "us": 30 + n / 1e5})
+        for ranks in (1, 2):  # one alone routes nothing, though old files have a time
+            rows.append({"case": "join", "op": "join", "input": "uniform", "ranks": ranks, "us": 1,
+                         "n_rank": n, "us_partition": 40 if ranks == 1 else 50 + n / 1000})
     p = model.load(TOOLS / "ranks_model.json")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "ranks.jsonl")
@@ -96,6 +99,7 @@ def rates():
         model.put_measured(p, path, model.measured_rows(path))
     for (fixed, rate), wanted in ((p["device"]["route"], (10e-6, 1e9)),
                                   (p["device"]["insert"]["power"], (20e-6, 5e8)),
+                                  (p["device"]["rows_route"], (50e-6, 2e9)),
                                   ((p["machine"]["exchange"], p["machine"]["nvlink"]),
                                    (30e-6, 1e11))):
         assert near(fixed, wanted[0], 1e-6) and near(rate, wanted[1], 1e-6), (fixed, rate, wanted)

@@ -1,6 +1,7 @@
-/* tables.c: joins and group-bys of 2 or 4 ranks against plain loops over all ranks' rows, which
+/* tables.c: joins and group-bys of 1, 2 or 4 ranks against plain loops over all ranks' rows, which
  * each rank draws itself: kinds, widths and values, even keys, Zipf's, one key for all; empty and
- * unequal tables; heaps that are full, on one rank or all; how even the work is. */
+ * unequal tables; heaps that are full, on one rank or all; how even the work is, and that one rank
+ * alone has no more of it than an operator without ranks. */
 #include "ranks_test.h"
 
 #include <math.h>
@@ -65,6 +66,22 @@ static void close_all(context *x) {
     assert_int_equal(wh_heap_destroy(x->heap), WH_OK);
     wh_device_close(x->device);
     expect_ok(x->comm, wh_comm_close(x->comm));
+}
+
+static wh_shard_join_options join_options(const context *x) {
+    wh_shard_join_options o;
+    memset(&o, 0, sizeof o);
+    o.comm = x->comm;
+    o.heap = x->heap;
+    return o;
+}
+
+static wh_shard_group_options group_options(const context *x) {
+    wh_shard_group_options o;
+    memset(&o, 0, sizeof o);
+    o.comm = x->comm;
+    o.heap = x->heap;
+    return o;
 }
 
 /* --- tables -------------------------------------------------------------------------------------
@@ -298,6 +315,19 @@ static uint32_t bytes_of(wh_value_kind kind) {
     return bytes[kind];
 }
 
+/* Several ranks sample, order and exchange rows; one rank does nothing of that. */
+static void expect_steps(const context *x, const wh_shard_work *w) {
+    assert_true(w->rows <= w->most_rows && w->most_rows <= w->all_rows);
+    assert_true(w->operate > 0);
+    if (x->size != 1) {
+        assert_true(w->sample > 0 && w->partition + w->exchange > 0);
+    } else {
+        assert_true(w->sample + w->partition + w->exchange <= 0);
+        assert_int_equal(w->heavy + w->sent, 0);
+        assert_int_equal(w->rows, w->all_rows);
+    }
+}
+
 /* One join of the tables that were drawn; drains counts how often a heap was full. */
 static void check_join(context *x, wh_shard_join *join, const wh_shard_join_options *o,
                        uint32_t *drains) {
@@ -320,8 +350,12 @@ static void check_join(context *x, wh_shard_join *join, const wh_shard_join_opti
     assert_int_equal(r.all_rows, o->kind == WH_JOIN_COUNT ? pairs : expected.n);
     compare(x);
     wh_shard_join_get_work(join, &work);
-    assert_true(work.rows <= work.most_rows && work.most_rows <= work.all_rows);
-    assert_true(work.sample > 0 && work.partition > 0 && work.exchange > 0 && work.operate > 0);
+    expect_steps(x, &work);
+    assert_true(x->size == 1 ? work.rows == b.n + p.n : work.exchange > 0);
+    if (x->size != 1 && o->exchange == WH_SHARD_BROADCAST) {
+        assert_int_equal(work.rows, build.n + p.n);
+        assert_int_equal(work.sent, b.n * (uint64_t)(x->size - 1));
+    }
     from_device(x, &build);
     from_device(x, &probe);
 }
@@ -341,17 +375,15 @@ static void random_joins(void **state) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_JOIN_COUNT; kind++) {
-            wh_shard_join_options o;
             wh_shard_join *join = NULL;
             uint32_t drains = 0;
-            memset(&o, 0, sizeof o);
-            o.comm = x.comm;
-            o.heap = x.heap;
+            wh_shard_join_options o = join_options(&x);
             o.kind = (wh_join_kind)kind;
             o.key_bytes = below(&x.random, 2) ? 8 : 4;
             o.build_value = (wh_value_kind)below(&x.random, 4);
             o.probe_value = (wh_value_kind)below(&x.random, 4);
             o.variant = below(&x.random, 2) ? "pages" : NULL;
+            o.exchange = (wh_shard_exchange)below(&x.random, 3);
             o.page_bytes = 1024;
             o.build_rows = o.probe_rows = below(&x.random, 300);
             expect_ok(x.comm, wh_shard_join_create(&join, &o));
@@ -364,6 +396,47 @@ static void random_joins(void **state) {
         }
         close_all(&x);
     }
+}
+
+/* By itself a join sends a small build table to all ranks, if probe rows are even, and no other
+ * one.
+ */
+static void small_builds(void **state) {
+    (void)state;
+    context x;
+    open_all(&x, 3, NOBODY, 0, 0);
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        wh_shard_join_result r;
+        wh_shard_work work;
+        wh_shard_join *join = NULL;
+        wh_shard_join_options o = join_options(&x);
+        o.key_bytes = 8;
+        o.build_value = o.probe_value = WH_VALUE_ROW;
+        o.exchange = x.rank == 0 ? WH_SHARD_EXCHANGE_AUTO : (wh_shard_exchange)9;
+        assert_int_equal(wh_shard_join_create(&join, &o), x.size == 1 ? WH_OK : WH_BAD_ARGUMENT);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        o.exchange = kind == 1 ? WH_SHARD_SHUFFLE : WH_SHARD_EXCHANGE_AUTO;
+        draw_table(&x, &build, ONCE, 1, kind == 2 ? 160 : 148, 0);
+        draw_table(&x, &probe, EVEN, 100, 300 * (uint32_t)x.size, 0);
+        if (kind == 3) { /* rank 0 has twice the others' rows, with two ranks, or more */
+            for (int rank = 1; rank <= x.size; rank++) {
+                probe.first[rank] = probe.n - (uint32_t)(x.size - rank) * 150;
+            }
+        }
+        wh_table b = to_device(&x, &build, 8, 0), p = to_device(&x, &probe, 8, 0);
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        (void)expect_join(&o);
+        expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
+        take_join(&x, join, o.kind);
+        compare(&x);
+        wh_shard_join_get_work(join, &work);
+        const uint64_t all_build = build.n * (uint64_t)x.size;
+        assert_true(x.size == 1 || (work.all_rows == probe.n + all_build) == (kind == 0));
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+        from_device(&x, &build);
+        from_device(&x, &probe);
+    }
+    close_all(&x);
 }
 
 /* --- group-bys ----------------------------------------------------------------------------------
@@ -507,6 +580,7 @@ static void take_groups(context *x, wh_shard_group *group, wh_group_value kind, 
 static void check_group(context *x, wh_shard_group *group, const wh_shard_group_options *o,
                         uint32_t *drains) {
     wh_shard_group_result r;
+    wh_shard_work work;
     wh_table t = to_device(x, &probe, o->key_bytes, group_bytes(o->value));
     expect_groups(o);
     wh_status s = wh_shard_group_run(group, &t, &r);
@@ -521,6 +595,9 @@ static void check_group(context *x, wh_shard_group *group, const wh_shard_group_
     take_groups(x, group, o->value, r.rows);
     assert_int_equal(r.all_rows, expected.n);
     compare(x);
+    wh_shard_group_get_work(group, &work);
+    expect_steps(x, &work);
+    assert_true(x->size != 1 || work.rows == t.n);
     from_device(x, &probe);
 }
 
@@ -530,12 +607,9 @@ static void random_groups(void **state) {
         context x;
         open_all(&x, seed, NOBODY, 0, 0);
         for (uint32_t kind = 0; kind <= WH_GROUP_DOUBLE; kind++) {
-            wh_shard_group_options o;
             wh_shard_group *group = NULL;
             uint32_t drains = 0;
-            memset(&o, 0, sizeof o);
-            o.comm = x.comm;
-            o.heap = x.heap;
+            wh_shard_group_options o = group_options(&x);
             o.value = (wh_group_value)kind;
             o.key_bytes = below(&x.random, 2) ? 8 : 4;
             o.aggregates = kind == WH_GROUP_NO_VALUE ? 0 : 1 + below(&x.random, 31);
@@ -561,28 +635,26 @@ static void random_groups(void **state) {
  */
 
 /* A heap that is full on the last rank, or on all of them: what the others have put out
- * stays, and all comes once. */
+ * stays, and all comes once. After a broadcast, too, whose probe rows are read again. */
 static void full_joins(void **state) {
     (void)state;
-    if (is_alone()) {
-        skip();
-    }
-    for (int who = LAST; who <= ALL_RANKS; who++) {
+    for (int k = 0; k < 3; k++) {
+        const int who = k == 1 ? ALL_RANKS : LAST;
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         uint32_t drains = 0;
         open_all(&x, (uint64_t)who, (small)who, 160 << 10, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = WH_JOIN_LEFT;
         o.variant = "pages";
-        o.build_value = o.probe_value = WH_VALUE_8;
+        o.build_value = WH_VALUE_8;
+        o.probe_value = k == 0 ? WH_VALUE_8 : WH_VALUE_ROW;
+        o.exchange = k == 2 ? WH_SHARD_BROADCAST : WH_SHARD_EXCHANGE_AUTO;
         o.key_bytes = 8;
         o.page_bytes = 1024;
-        draw_table(&x, &build, ZIPF, 100, 350 * (uint32_t)x.size, 0);
-        draw_table(&x, &probe, ZIPF, 200, 400 * (uint32_t)x.size, 0);
+        const uint32_t parts = x.size == 1 ? 2 : (uint32_t)x.size;
+        draw_table(&x, &build, ZIPF, 100, 350 * parts, 0);
+        draw_table(&x, &probe, ZIPF, 200, 400 * parts, 0);
         expect_ok(x.comm, wh_shard_join_create(&join, &o));
         check_join(&x, join, &o, &drains);
         assert_true(drains > 1);
@@ -598,13 +670,10 @@ static void full_groups(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
         context x;
-        wh_shard_group_options o;
         wh_shard_group *group = NULL;
         uint32_t drains = 0;
         open_all(&x, (uint64_t)k, k == 0 ? LAST : ALL_RANKS, k == 1 ? 330000 : 360000, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_group_options o = group_options(&x);
         o.key_bytes = 8;
         o.page_bytes = 2048;
         o.value = WH_GROUP_INT64;
@@ -614,7 +683,7 @@ static void full_groups(void **state) {
         draw_table(&x, &probe, k == 1 ? EVEN : ONCE, 60000, 6000 * (uint32_t)x.size, 0);
         expect_ok(x.comm, wh_shard_group_create(&group, &o));
         check_group(&x, group, &o, &drains);
-        assert_int_equal(drains > 0, k != 1);
+        assert_int_equal(drains > 0, k != 1 || x.size == 1); /* which adds up nothing first */
         draw_table(&x, &probe, EVEN, 50, 500, 0);
         check_group(&x, group, &o, &drains); /* again, by the same object */
         assert_int_equal(wh_shard_group_destroy(group), WH_OK);
@@ -626,15 +695,15 @@ static void full_groups(void **state) {
  */
 static void stuck(void **state) {
     (void)state;
-    if (is_alone() || on_gpu()) { /* whose smallest heap is larger */
+    if (on_gpu()) { /* whose smallest heap is larger */
         skip();
     }
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     open_all(&x, 0, LAST, 60000, 0);
-    if (x.rank == 0) { /* has rows when it stops, which is of no use to the last one */
+    if (x.rank == 0 &&
+        x.size != 1) { /* has rows when it stops, which is of no use to the last one */
         wh_heap_options h;
         memset(&h, 0, sizeof h);
         h.device = x.device;
@@ -642,9 +711,7 @@ static void stuck(void **state) {
         assert_int_equal(wh_heap_destroy(x.heap), WH_OK);
         assert_int_equal(wh_heap_create(&x.heap, &h), WH_OK);
     }
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     o.key_bytes = 8;
     o.page_bytes = 2048;
     o.value = WH_GROUP_INT64;
@@ -666,6 +733,22 @@ static void stuck(void **state) {
     close_all(&x);
 }
 
+static void *rest[1600];
+
+/* Others have taken what is left of a small device. */
+static void take_rest(const context *x) {
+    for (int k = 0; k < 1600; k++) {
+        (void)wh_device_alloc(x->device, &rest[k], 4096);
+    }
+}
+
+static void give_rest(const context *x) {
+    for (int k = 0; k < 1600; k++) {
+        (void)wh_device_free(x->device, rest[k]);
+        rest[k] = NULL;
+    }
+}
+
 /* A device that has no room for the rows that come: nobody has anything, and all go on. */
 static void full_device(void **state) {
     (void)state;
@@ -673,38 +756,83 @@ static void full_device(void **state) {
         skip();
     }
     context x;
-    wh_shard_join_options o;
     wh_shard_join *join = NULL;
     wh_shard_join_result r;
     uint32_t drains = 0;
     open_all(&x, 0, FIRST, 1 << 20, 6 << 20);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_join_options o = join_options(&x);
     o.build_value = o.probe_value = WH_VALUE_8;
     o.key_bytes = 8;
     o.page_bytes = 1024;
+    for (int k = WH_SHARD_SHUFFLE; k <= WH_SHARD_BROADCAST; k++) {
+        o.exchange = (wh_shard_exchange)k;
+        expect_ok(x.comm, wh_shard_join_create(&join, &o));
+        draw_table(&x, &build, ONCE, 1, 2000, 0);
+        draw_table(&x, &probe, ONCE, 1, 2000, 0);
+        const wh_table b = to_device(&x, &build, 8, 8), p = to_device(&x, &probe, 8, 8);
+        if (x.rank == 0) {
+            take_rest(&x);
+        }
+        assert_int_equal(wh_shard_join_run(join, &b, &p, &r), WH_OUT_OF_MEMORY);
+        assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
+        assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
+        assert_int_equal(r.stopped, 0);
+        assert_null(wh_shard_join_local(join));
+        assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
+        give_rest(&x);
+        from_device(&x, &build);
+        from_device(&x, &probe);
+        check_join(&x, join, &o, &drains);
+        assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+    }
+    close_all(&x);
+}
+
+/* One rank alone, whose device is full: rows go straight to operators that were made for as many,
+ * and nothing is asked for but rows' numbers. */
+static void takes_nothing(void **state) {
+    (void)state;
+    if (!is_alone() || on_gpu()) {
+        skip();
+    }
+    context x;
+    wh_shard_join *join = NULL, *numbers = NULL;
+    wh_shard_group *group = NULL;
+    open_all(&x, 0, FIRST, 1 << 20, 6 << 20);
+    wh_shard_join_options o = join_options(&x);
+    wh_shard_group_options g = group_options(&x);
+    o.key_bytes = g.key_bytes = 8;
+    o.page_bytes = g.page_bytes = 1024;
+    o.build_value = o.probe_value = WH_VALUE_8;
+    o.build_rows = o.probe_rows = g.rows = 2000;
+    g.combine = WH_SHARD_COMBINE_ALL;
     expect_ok(x.comm, wh_shard_join_create(&join, &o));
+    expect_ok(x.comm, wh_shard_group_create(&group, &g));
+    o.probe_value = WH_VALUE_ROW;
+    expect_ok(x.comm, wh_shard_join_create(&numbers, &o));
     draw_table(&x, &build, ONCE, 1, 2000, 0);
     draw_table(&x, &probe, ONCE, 1, 2000, 0);
     const wh_table b = to_device(&x, &build, 8, 8), p = to_device(&x, &probe, 8, 8);
-    static void *rest[1600];
-    for (int k = 0; k < 1600 && x.rank == 0; k++) { /* others have taken what is left */
-        (void)wh_device_alloc(x.device, &rest[k], 4096);
-    }
-    assert_int_equal(wh_shard_join_run(join, &b, &p, &r), WH_OUT_OF_MEMORY);
-    assert_int_equal(wh_comm_last_failure(x.comm)->rank, 0);
-    assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
+    take_rest(&x);
+    wh_shard_join_result r;
+    wh_shard_group_result groups;
+    expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
+    assert_int_equal(r.all_rows, 2000);
+    assert_int_equal(wh_join_drop_pages(wh_shard_join_local(join), NULL), WH_OK);
+    expect_ok(x.comm, wh_shard_group_run(group, &b, &groups));
+    assert_int_equal(groups.rows, 2000);
+    assert_int_equal(wh_shard_group_drop_pages(group), WH_OK);
+    assert_int_equal(wh_shard_join_run(numbers, &b, &p, &r), WH_OUT_OF_MEMORY);
     assert_int_equal(r.stopped, 0);
-    assert_null(wh_shard_join_local(join));
-    assert_int_equal(wh_shard_join_resume(join, &r), WH_BAD_ARGUMENT);
-    for (int k = 0; k < 1600; k++) {
-        (void)wh_device_free(x.device, rest[k]);
-    }
+    assert_null(wh_shard_join_local(numbers));
+    give_rest(&x);
+    expect_ok(x.comm, wh_shard_join_run(numbers, &b, &p, &r));
+    assert_int_equal(r.all_rows, 2000);
     from_device(&x, &build);
     from_device(&x, &probe);
-    check_join(&x, join, &o, &drains);
     assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+    assert_int_equal(wh_shard_join_destroy(numbers), WH_OK);
+    assert_int_equal(wh_shard_group_destroy(group), WH_OK);
     close_all(&x);
 }
 
@@ -715,6 +843,7 @@ static void full_device(void **state) {
 
 static void expect_even(const context *x, const wh_shard_work *work) {
     const double mean = (double)work->all_rows / x->size;
+    assert_true(x->size == 1 ? work->heavy == 0 : work->heavy > 5 && work->heavy < 300);
     if ((double)work->most_rows > EVEN_ENOUGH * mean) {
         fail_msg("a rank has %.3f times the mean", (double)work->most_rows / mean);
     }
@@ -726,14 +855,11 @@ static void even_joins(void **state) {
     (void)state;
     for (int which = 0; which < 3; which++) { /* heavy in: probe, build, both */
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         wh_shard_join_result r;
         wh_shard_work work;
         open_all(&x, 5, NOBODY, 0, 0);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = WH_JOIN_COUNT;
         o.variant = "pages";
         expect_ok(x.comm, wh_shard_join_create(&join, &o));
@@ -743,7 +869,6 @@ static void even_joins(void **state) {
         expect_ok(x.comm, wh_shard_join_run(join, &b, &p, &r));
         wh_shard_join_get_work(join, &work);
         expect_even(&x, &work);
-        assert_true(work.heavy > 5 && work.heavy < 300);
         assert_true(r.own.rows < EVEN_ENOUGH * (double)r.all_rows / x.size);
         from_device(&x, &build);
         from_device(&x, &probe);
@@ -757,15 +882,12 @@ static void even_joins(void **state) {
 static void even_groups(void **state) {
     (void)state;
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     wh_shard_work work;
     uint32_t quarter[4] = {0};
     open_all(&x, 5, NOBODY, 0, 0);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     o.combine = WH_SHARD_COMBINE_HEAVY;
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
     draw_table(&x, &probe, ZIPF, 3000, 12000, 0);
@@ -773,7 +895,6 @@ static void even_groups(void **state) {
     expect_ok(x.comm, wh_shard_group_run(group, &t, &r));
     wh_shard_group_get_work(group, &work);
     expect_even(&x, &work);
-    assert_true(work.heavy > 5 && work.heavy < 300);
     assert_true(work.sent < work.all_rows / (uint64_t)x.size); /* heavy keys have not gone */
     take_groups(&x, group, o.value, r.rows);
     for (uint64_t i = 0; i < got.n; i++) {
@@ -793,14 +914,11 @@ static void few_groups(void **state) {
     (void)state;
     static const uint32_t keys[2] = {3500, 30000};
     context x;
-    wh_shard_group_options o;
     wh_shard_group *group = NULL;
     wh_shard_group_result r;
     wh_shard_work work;
     open_all(&x, 7, NOBODY, 0, 0);
-    memset(&o, 0, sizeof o);
-    o.comm = x.comm;
-    o.heap = x.heap;
+    wh_shard_group_options o = group_options(&x);
     expect_ok(x.comm, wh_shard_group_create(&group, &o));
     for (int k = 0; k < 2 && x.size == 2; k++) {
         draw_table(&x, &probe, EVEN, keys[k], MOST_ROWS, 0);
@@ -823,18 +941,14 @@ static void few_groups(void **state) {
 static void bad_arguments(void **state) {
     (void)state;
     context x;
-    wh_shard_join_options o;
-    wh_shard_group_options g;
     wh_shard_join *join = NULL;
     wh_shard_group *group = NULL;
     wh_shard_join_result r;
     uint32_t drains = 0;
     open_all(&x, 0, NOBODY, 0, 0);
     const int odd = x.size - 1, is_odd = x.rank == odd;
-    memset(&o, 0, sizeof o);
-    memset(&g, 0, sizeof g);
-    o.comm = g.comm = x.comm;
-    o.heap = g.heap = x.heap;
+    wh_shard_join_options o = join_options(&x);
+    wh_shard_group_options g = group_options(&x);
     o.variant = is_odd ? "two-pass" : NULL;
     assert_int_equal(wh_shard_join_create(&join, &o), WH_UNSUPPORTED);
     assert_int_equal(wh_comm_last_failure(x.comm)->rank, odd);
@@ -895,18 +1009,16 @@ static void unequal(void **state) {
     if (is_alone()) {
         skip();
     }
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         context x;
-        wh_shard_join_options o;
         wh_shard_join *join = NULL;
         wh_table none;
         open_all(&x, 0, NOBODY, 0, 0);
         const int odd = x.size - 1, is_odd = x.rank == odd;
         memset(&none, 0, sizeof none);
-        memset(&o, 0, sizeof o);
-        o.comm = x.comm;
-        o.heap = x.heap;
+        wh_shard_join_options o = join_options(&x);
         o.kind = kind == 0 && is_odd ? WH_JOIN_LEFT : WH_JOIN_INNER;
+        o.exchange = kind == 2 && is_odd ? WH_SHARD_BROADCAST : WH_SHARD_EXCHANGE_AUTO;
         wh_status s = wh_shard_join_create(&join, &o);
         if (kind == 1) {
             expect_ok(x.comm, s);
@@ -924,11 +1036,12 @@ static void unequal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_joins), cmocka_unit_test(random_groups),
-        cmocka_unit_test(full_joins),   cmocka_unit_test(full_groups),
-        cmocka_unit_test(few_groups),   cmocka_unit_test(stuck),
-        cmocka_unit_test(full_device),  cmocka_unit_test(even_joins),
-        cmocka_unit_test(even_groups),  cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(random_joins),  cmocka_unit_test(small_builds),
+        cmocka_unit_test(random_groups), cmocka_unit_test(full_joins),
+        cmocka_unit_test(full_groups),   cmocka_unit_test(few_groups),
+        cmocka_unit_test(stuck),         cmocka_unit_test(full_device),
+        cmocka_unit_test(takes_nothing), cmocka_unit_test(even_joins),
+        cmocka_unit_test(even_groups),   cmocka_unit_test(bad_arguments),
         cmocka_unit_test(unequal),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);

@@ -154,7 +154,7 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
  */
 
 wh_status wh_comm_agree(wh_comm *c) {
-    memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
+    whi_comm_no_bytes(c);
     return whi_comm_headers(c, WHI_COMM_AGREE, 0);
 }
 
@@ -364,7 +364,7 @@ wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_co
 
 wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type type, wh_comm_op op) {
     const whi_comm_numbers numbers = {data, n, type, op};
-    memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
+    whi_comm_no_bytes(c);
     memset(&c->few, 0, sizeof c->few);
     const int is_bad = (data == NULL && n != 0) || (unsigned)type > WH_COMM_F64 ||
                        (unsigned)op > WH_COMM_MIN || n > UINT64_MAX / 256;

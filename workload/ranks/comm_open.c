@@ -181,7 +181,7 @@ wh_status wh_comm_close(wh_comm *c) {
     if (c == NULL) {
         return WH_OK;
     }
-    memset(c->bytes, 0, (size_t)c->size * sizeof *c->bytes);
+    whi_comm_no_bytes(c);
     const wh_status s = whi_comm_headers(c, WHI_COMM_CLOSE, 0);
     const int ends_well = !c->dead;
     if (!all_come(c)) {

@@ -95,6 +95,13 @@ wh_status whi_comm_fail(wh_comm *comm, int rank, wh_comm_reason reason, wh_statu
 /* The names of calls in texts. */
 const char *whi_comm_call_name(uint32_t call);
 
+/* The next call brings no data. A communicator that did not open has no arrays: no memset. */
+static inline void whi_comm_no_bytes(wh_comm *comm) {
+    for (int r = 0; r < comm->size; r++) {
+        comm->bytes[r] = 0;
+    }
+}
+
 /* Sends comm->out, and waits for comm->in; then looks at what came (whi_comm_judge). */
 wh_status whi_comm_headers(wh_comm *comm, whi_comm_call call, uint64_t check);
 

@@ -1,4 +1,5 @@
-/* shard_device.c: device memory of a graph on several ranks, and its map of owners there. */
+/* shard_device.c: device memory of a graph on several ranks, its map of owners there, and its ids
+ * in the order of these. */
 #include "workload/ranks/shard_own.h"
 
 #include <stdlib.h>
@@ -7,6 +8,8 @@
 #include "warpheap/detail/alloc/tables.h"
 
 WH_TABLES_ONCE(whi_shard_kernels, whi_shard_kernels_find)
+
+#define FILL 4u /* a rank's entries are a multiple of so many */
 
 void whi_shard_drop(wh_shard *s, whi_shard_memory *m) {
     (void)wh_device_free(s->device, m->p);
@@ -58,5 +61,44 @@ wh_status whi_shard_bring_map(wh_shard *s) {
         s->map_first = s->n;
         s->map_end = 0;
     }
+    return status;
+}
+
+/* How many entries each rank has, and where they begin. Returns how many there are in all. */
+static uint64_t count_order(wh_shard *s) {
+    const size_t bytes = ((size_t)s->size + 1) * sizeof *s->order_first;
+    memset(s->order_first, 0, bytes);
+    for (uint32_t v = 0; v < s->n; v++) {
+        s->order_first[s->owner[v] + 1]++;
+    }
+    for (int r = 0; r < s->size; r++) {
+        const uint64_t n = s->order_first[r + 1];
+        s->order_first[r + 1] = s->order_first[r] + (n + FILL - 1) / FILL * FILL;
+        s->at[r] = s->order_first[r];
+    }
+    return s->order_first[s->size];
+}
+
+wh_status whi_shard_bring_order(wh_shard *s) {
+    if (s->has_order) {
+        return WH_OK;
+    }
+    const uint64_t entries = count_order(s);
+    const uint64_t bytes = (entries + (uint64_t)s->size + 1) * sizeof(uint32_t);
+    uint32_t *order = malloc(bytes);
+    if (order == NULL || !whi_shard_room(s, &s->order, bytes)) {
+        free(order);
+        return WH_OUT_OF_MEMORY;
+    }
+    memset(order, 0xff, bytes);
+    for (uint32_t v = 0; v < s->n; v++) {
+        order[s->at[s->owner[v]]++] = v;
+    }
+    for (int r = 0; r <= s->size; r++) {
+        order[entries + (uint64_t)r] = (uint32_t)s->order_first[r];
+    }
+    const wh_status status = wh_device_copy_in(s->device, s->order.p, order, bytes);
+    free(order);
+    s->has_order = status == WH_OK;
     return status;
 }

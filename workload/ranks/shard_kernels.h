@@ -37,7 +37,8 @@ typedef struct whi_shard_routing {
     const uint16_t *map; /* of each id: its owner, or NOBODY */
     uint32_t ids, size;  /* how many ids, and ranks */
     uint32_t bits;       /* of the number of a bin, and of one more */
-    int both_ways;       /* each arc goes to the owners of both ends; the smaller one tells */
+    int both_ways;       /* each arc goes to the owners of both ends; the smaller one tells.
+                            Else it goes to the source's */
     uint32_t *seen;    /* of each arc: owners of both ways; then the place of the one that tells */
     uint32_t *counts;  /* of each bin; zero before count */
     uint32_t *cursors; /* of each bin: its next place */

@@ -169,7 +169,8 @@ static int lightest(const wh_shard *s, const uint64_t *load) {
     return least;
 }
 
-/* The same on all ranks, as all know all degrees. Returns how many vertices move. */
+/* The same on all ranks, as all know all degrees. Returns how many vertices move. Cost: O(ids), and
+ * O(ranks) for each that does. */
 static uint64_t plan(const wh_shard *s, const uint32_t *degree, double most, uint64_t *load,
                      int32_t *to) {
     uint64_t sum = 0, n = 0;
@@ -179,12 +180,14 @@ static uint64_t plan(const wh_shard *s, const uint32_t *degree, double most, uin
         sum += degree[v];
     }
     const double limit = most * (double)sum / s->size;
+    int least = lightest(s, load); /* another one only after a move */
     for (uint32_t v = 0; v < s->n; v++) {
-        const int from = s->owner[v], least = lightest(s, load);
+        const int from = s->owner[v];
         if (degree[v] != 0 && (double)load[from] > limit && load[least] + degree[v] < load[from]) {
             to[v] = least;
             load[from] -= degree[v];
             load[least] += degree[v];
+            least = lightest(s, load);
             n++;
         }
     }

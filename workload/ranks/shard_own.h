@@ -51,7 +51,7 @@ struct wh_shard {
     const whi_shard_kernels *kernels;
     whi_shard_memory map;                      /* of each id: its owner, or WHI_SHARD_NOBODY */
     uint32_t map_first, map_end;               /* what of it is old */
-    whi_shard_memory order;                    /* all ids, by owners, for PageRank */
+    whi_shard_memory order;                    /* all ids, by owners; order_first again */
     uint64_t *order_first;                     /* of each rank's; the end */
     int has_order;                             /* it is up to date */
     whi_shard_memory input, seen, sends, bins; /* of this rank's batch */
@@ -105,6 +105,11 @@ void whi_shard_changed(wh_shard *shard, uint32_t v);
 
 /* The map on the device is up to date. */
 wh_status whi_shard_bring_map(wh_shard *shard);
+
+/* All ids on the device by their owners, each one's ascending and filled up by NOWHERE to a
+ * multiple of 4 entries; behind them where each owner's begin, and the end. Up to date until a
+ * vertex moves: the first call, and the first after a move, has O(ids) on the host. */
+wh_status whi_shard_bring_order(wh_shard *shard);
 
 /* Host memory of n entries; NULL, and a report, if there is none. */
 void *whi_shard_take(wh_shard *shard, uint64_t n, size_t bytes);

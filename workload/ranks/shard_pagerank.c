@@ -5,7 +5,6 @@
 #include "workload/ranks/shard_own.h"
 #include "workload/ranks/shard_rank_kernels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/rank_numbers.h"
@@ -14,7 +13,6 @@
 
 WH_TABLES_ONCE(whi_shard_rank_kernels, whi_shard_rank_kernels_find)
 
-#define FILL 4u /* a rank's entries are a multiple of so many */
 #define ONE ((double)WHI_RANK_ONE)
 
 typedef struct ranking {
@@ -38,42 +36,6 @@ static void check_options(wh_shard *s, wh_graph_pagerank_options *o, const float
 
 /* --- before the first iteration -----------------------------------------------------------------
  */
-
-/* How many entries each rank has, and where they begin. Returns how many there are in all. */
-static uint64_t count_order(wh_shard *s) {
-    const size_t bytes = ((size_t)s->size + 1) * sizeof *s->order_first;
-    memset(s->order_first, 0, bytes);
-    for (uint32_t v = 0; v < s->n; v++) {
-        s->order_first[s->owner[v] + 1]++;
-    }
-    for (int r = 0; r < s->size; r++) {
-        const uint64_t n = s->order_first[r + 1];
-        s->order_first[r + 1] = s->order_first[r] + (n + FILL - 1) / FILL * FILL;
-        s->at[r] = s->order_first[r];
-    }
-    return s->order_first[s->size];
-}
-
-/* All ids by their owners, on the device; until a vertex moves. */
-static wh_status bring_order(wh_shard *s) {
-    if (s->has_order) {
-        return WH_OK;
-    }
-    const uint64_t bytes = count_order(s) * sizeof(uint32_t);
-    uint32_t *order = malloc(bytes);
-    if (order == NULL || !whi_shard_room(s, &s->order, bytes)) {
-        free(order);
-        return WH_OUT_OF_MEMORY;
-    }
-    memset(order, 0xff, bytes);
-    for (uint32_t v = 0; v < s->n; v++) {
-        order[s->at[s->owner[v]]++] = v;
-    }
-    const wh_status status = wh_device_copy_in(s->device, s->order.p, order, bytes);
-    free(order);
-    s->has_order = status == WH_OK;
-    return status;
-}
 
 /* Memory of the device. */
 static wh_status take(wh_shard *s, ranking *x) {
@@ -139,7 +101,7 @@ static wh_status first_ranks(wh_shard *s, ranking *x, const float *start) {
     x->kernels = whi_shard_rank_kernels_find(wh_device_get_info(s->device)->target);
     wh_status status = wh_graph_handle(s->graph, &on->graph);
     status = status == WH_OK ? whi_shard_bring_map(s) : status;
-    status = status == WH_OK ? bring_order(s) : status;
+    status = status == WH_OK ? whi_shard_bring_order(s) : status;
     if (status != WH_OK) {
         return status;
     }

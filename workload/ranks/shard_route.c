@@ -50,7 +50,7 @@ static wh_status bring(wh_shard *s, whi_shard_route *r) {
 /* Arcs of all messages, at most. */
 static uint64_t most_arcs(const wh_shard *s, const whi_shard_route *r) {
     const uint64_t fill = WHI_SHARD_ARCS * (uint64_t)s->size;
-    return (s->undirected ? 2 * r->on.n : r->on.n) + fill;
+    return (r->on.both_ways ? 2 * r->on.n : r->on.n) + fill;
 }
 
 /* Room for messages. */
@@ -79,7 +79,7 @@ static wh_status pack(wh_shard *s, whi_shard_route *r) {
     on->map = (const uint16_t *)(const void *)s->map.p;
     on->ids = s->n;
     on->size = (uint32_t)s->size;
-    on->both_ways = s->undirected;
+    on->both_ways = s->undirected && r->kind != WHI_SHARD_ASKED; /* one end knows */
     on->tally = (whi_shard_tally *)(void *)s->bins.p;
     on->counts = (uint32_t *)(void *)(on->tally + 1);
     on->cursors = on->counts + bins;
@@ -180,7 +180,7 @@ static int lay_arcs(wh_shard *s, whi_shard_route *r) {
         return 0;
     }
     l->tally = r->on.tally;
-    l->both_ways = s->undirected;
+    l->both_ways = r->on.both_ways;
     unsigned char *at = s->arcs.p;
     l->from = whi_shard_piece(&at, 4 * n);
     l->to = whi_shard_piece(&at, 4 * n);

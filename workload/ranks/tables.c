@@ -30,6 +30,12 @@ wh_status whi_tables_begin(whi_tables *t, const char *what) {
     return WH_OK;
 }
 
+void whi_tables_clear(whi_tables *t) {
+    memset(&t->work, 0, sizeof t->work);
+    memset(t->given, 0, t->ranks * sizeof *t->given);
+    t->n_heavy = 0;
+}
+
 void whi_tables_report(whi_tables *t, wh_status status, const char *what) {
     const char *text = wh_last_error_text();
     wh_comm_report(t->comm, status, text[0] != '\0' ? text : what);
@@ -57,8 +63,8 @@ void whi_room_free(wh_device *device, whi_room *room) {
     memset(room, 0, sizeof *room);
 }
 
-uint64_t whi_rows_ahead(uint64_t n) {
-    const uint64_t more = n + n / 8 + 64;
+uint64_t whi_rows_ahead(const whi_tables *t, uint64_t n, int is_first) {
+    const uint64_t more = t->ranks == 1 && is_first ? n : n + n / 8 + 64;
     return more < WH_MOST_ROWS ? more : WH_MOST_ROWS;
 }
 

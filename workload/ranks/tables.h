@@ -21,10 +21,20 @@
  * gets much more than its part because a key is frequent. A rank keeps what it had of heavy keys:
  * bring tables that are spread evenly.
  *
+ * Small tables. If the build table has at most one row for 2 P probe rows, for P ranks, and no rank
+ * has over 1.25 times the mean of probe rows, build rows go to all ranks, and the operators read
+ * probe rows where they are: a broadcast join.
+ *
+ * One rank alone has all rows where they belong: its operator reads the caller's tables as they
+ * are. There is no sample, no rows are put in order, and nothing is copied.
+ *
  * All calls but the getters are made by all ranks in the same order. A status that is not WH_OK is
  * the same on all ranks, and wh_comm_last_failure says which rank it is about, and why. What comm.h
  * says of dead communicators holds: only destroy is left then. Tables are read after what the
- * default stream of the device still does, and are not kept: calls wait until all is done.
+ * default stream of the device still does. They stay as they are until run returns, which waits
+ * until all is done; after an OUT_OF_MEMORY that resume is to follow, until the last resume
+ * returns. (One rank alone reads them again then; several do after a broadcast.) Destroy, and the
+ * next run, do not read them.
  */
 #ifndef WHI_WORKLOAD_RANKS_TABLES_H
 #define WHI_WORKLOAD_RANKS_TABLES_H
@@ -33,7 +43,8 @@
 
 #include "workload/ranks/comm.h"
 
-/* What the last run of this rank took, and how even it was. */
+/* What the last run of this rank took, and how even it was. With one rank alone all of the time is
+ * operate's; sample, partition, exchange, heavy and sent are 0. */
 typedef struct wh_shard_work {
     double sample;    /* seconds: to find heavy keys, and agree on them */
     double partition; /* to count rows by rank, and put them in order */
@@ -49,6 +60,14 @@ typedef struct wh_shard_work {
 
 typedef struct wh_shard_join wh_shard_join;
 
+/* How rows meet. */
+typedef enum wh_shard_exchange {
+    WH_SHARD_EXCHANGE_AUTO, /* broadcast if the build table is small, and probe rows are even */
+    WH_SHARD_SHUFFLE,       /* rows of both tables go to the rank that a hash of their key says */
+    WH_SHARD_BROADCAST      /* build rows go to all ranks, probe rows stay: where heavy keys are as
+                               they are, and a rank that has most probe rows has most of the work */
+} wh_shard_exchange;
+
 /* Zero (NULL) means the default. The same on all ranks, but for comm, heap and rows. */
 typedef struct wh_shard_join_options {
     wh_comm *comm; /* required; outlives the join */
@@ -58,6 +77,7 @@ typedef struct wh_shard_join_options {
     wh_value_kind build_value, probe_value; /* ROW is 8 bytes here: WH_SHARD_ROW_RANK */
     const char *variant;                    /* of wh_join, but "two-pass" */
     uint32_t page_bytes;                    /* of wh_join */
+    wh_shard_exchange exchange;
     uint64_t build_rows, probe_rows; /* about as many come from this rank, for which the operator's
                                         memory is taken at once; 0, or more: when they come */
 } wh_shard_join_options;
@@ -97,7 +117,9 @@ wh_status wh_shard_join_destroy(wh_shard_join *join);
  * Cost: a row is written twice on its way, and read three times; key and value go to another rank
  * with odds (P - 1) / P; a call of the communicator for the sample, one for counts, one for each
  * column, one for the end. Device memory: the rows that come, and those of the larger table that
- * go.
+ * go. A broadcast: the sample, and a build row goes to P - 1 ranks; device memory for the build
+ * rows of all. One rank alone: the operator, and two calls of the communicator; of WH_VALUE_ROW 8
+ * bytes a row are written, and are its device memory.
  */
 wh_status wh_shard_join_run(wh_shard_join *join, const wh_table *build, const wh_table *probe,
                             wh_shard_join_result *result);
@@ -116,7 +138,8 @@ void wh_shard_join_get_work(const wh_shard_join *join, wh_shard_work *work);
  *
  * Groups are on the rank that their key's hash says, each on one, in one of two lists: of light
  * keys in pages of wh_group; of heavy keys, and where all have been added up before they went, in
- * device memory of this object. The heap must not grow (wh_heap_grow) as long as the group-by is
+ * device memory of this object. With one rank alone all are in the first list, whatever `combine`
+ * says. The heap must not grow (wh_heap_grow) as long as the group-by is
  * there.
  */
 
@@ -152,7 +175,8 @@ enum { WH_SHARD_LIGHT, WH_SHARD_HEAVY, WH_SHARD_LISTS };
 wh_status wh_shard_group_create(wh_shard_group **group, const wh_shard_group_options *options);
 wh_status wh_shard_group_destroy(wh_shard_group *group);
 
-/* As wh_shard_join_run. Sums of float and double are added in any order, also those of ranks. */
+/* As wh_shard_join_run, also of how long the table stays. Sums of float and double are added in any
+ * order, also those of ranks. */
 wh_status wh_shard_group_run(wh_shard_group *group, const wh_table *table,
                              wh_shard_group_result *result);
 wh_status wh_shard_group_resume(wh_shard_group *group, wh_shard_group_result *result);

@@ -3,7 +3,8 @@
  * Rows that are added up before they go, those of heavy keys or all, are given to a group-by of
  * this rank alone, `partial`. Its groups are rows of sums, one of each key; they go to the ranks of
  * their keys, where those of a key, one of each rank at most, are added up. All other rows go to
- * the ranks of their keys, and are given to another group-by there, `light`.
+ * the ranks of their keys, and are given to another group-by there, `light`. One rank alone gives
+ * that one all rows, whatever `combine` says, and has no `partial`.
  */
 #include "workload/ranks/tables_own.h"
 
@@ -45,7 +46,8 @@ struct wh_shard_group {
 
 static wh_status make_local(const wh_shard_group *x, local_group *l, uint64_t rows) {
     wh_group_options o;
-    if (l->group != NULL && rows <= l->most) {
+    const int is_first = l->group == NULL;
+    if (!is_first && rows <= l->most) {
         return WH_OK;
     }
     const wh_status s = wh_group_destroy(l->group);
@@ -56,7 +58,7 @@ static wh_status make_local(const wh_shard_group *x, local_group *l, uint64_t ro
     o.value = x->o.value;
     o.aggregates = l->aggregates;
     o.page_bytes = x->o.page_bytes;
-    o.rows = l->most = whi_rows_ahead(rows);
+    o.rows = l->most = whi_rows_ahead(&x->t, rows, is_first);
     return s == WH_OK ? wh_group_create(&l->group, &o) : s;
 }
 
@@ -122,7 +124,7 @@ static wh_status make(wh_shard_group *x, const wh_shard_group_options *o) {
     x->partial.aggregates =
         (asked & ~(uint32_t)WH_GROUP_AVG) | (is_mean ? WH_GROUP_COUNT | WH_GROUP_SUM : 0);
     s = make_local(x, &x->light, o->rows);
-    s = s == WH_OK ? make_local(x, &x->partial, o->rows) : s;
+    s = s == WH_OK && x->t.ranks != 1 ? make_local(x, &x->partial, o->rows) : s;
     whi_tables_report(&x->t, s, "the group-by of this rank");
     lay_merged(x);
     return s;
@@ -353,19 +355,27 @@ static wh_status rows_of(wh_shard_group *x, const wh_table *table, whi_rows *row
  * rows whose key it has, too. 8 such rows tell G well enough. */
 static int are_few(const whi_tables *t) {
     const uint64_t again = t->sampled - t->singles, rows = t->all_brought[0] / t->ranks;
-    if (t->sampled == 0 || t->ranks == 1) {
+    if (t->sampled == 0) {
         return 0;
     }
     return t->singles * 8 <= t->sampled ||
            (t->n_heavy == 0 && again >= 8 && t->sampled_squared / again * 8 <= rows);
 }
 
-/* Of all ranks: the rows that go, go. *first: those that are added up first. */
-static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first) {
+/* Of all ranks: the rows that go, go. *first: those that are added up first. *light: those that
+ * `light` gets. */
+static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first, wh_table *light) {
     whi_rows rows;
     memset(first, 0, sizeof *first);
+    memset(light, 0, sizeof *light);
     if (rows_of(x, table, &rows) != WH_OK) {
         rows.n = 0; /* reported */
+    }
+    if (x->t.ranks == 1) {
+        whi_tables_clear(&x->t);
+        whi_tables_keep(&x->t, &rows, &x->got, light);
+        x->t.given[0] = rows.n;
+        return wh_comm_agree(x->t.comm);
     }
     wh_status s = whi_tables_find(&x->t, &rows, 1);
     if (s != WH_OK) {
@@ -391,20 +401,16 @@ static wh_status bring(wh_shard_group *x, const wh_table *table, wh_table *first
     first->key = x->t.aside[0].data;
     first->value = x->t.aside[1].data;
     first->n = x->t.n_aside;
+    *light = whi_table_of(&x->got);
     return s;
 }
 
-static wh_status start_light(wh_shard_group *x) {
-    wh_table table;
+static wh_status start_light(wh_shard_group *x, const wh_table *light) {
     if (x->is_all) {
         return WH_OK;
     }
-    memset(&table, 0, sizeof table);
-    table.key = x->got.column[0].data;
-    table.value = x->got.column[1].data;
-    table.n = x->got.n;
-    wh_status s = make_local(x, &x->light, table.n);
-    s = s == WH_OK ? wh_group_start(x->light.group, &table, NULL) : s;
+    wh_status s = make_local(x, &x->light, light->n);
+    s = s == WH_OK ? wh_group_start(x->light.group, light, NULL) : s;
     x->is_started = s == WH_OK;
     return s;
 }
@@ -454,7 +460,7 @@ static void let_go(wh_shard_group *x) {
 
 wh_status wh_shard_group_run(wh_shard_group *x, const wh_table *table,
                              wh_shard_group_result *result) {
-    wh_table first;
+    wh_table first, light;
     wh_status s = whi_tables_begin(&x->t, "group-by");
     if (result != NULL) {
         memset(result, 0, sizeof *result);
@@ -463,7 +469,7 @@ wh_status wh_shard_group_run(wh_shard_group *x, const wh_table *table,
         return s;
     }
     let_go(x);
-    s = bring(x, table, &first);
+    s = bring(x, table, &first, &light);
     double begin = whi_comm_now();
     wh_status own = WH_OK;
     if (s == WH_OK && (x->is_all || x->t.n_heavy != 0)) {
@@ -476,7 +482,7 @@ wh_status wh_shard_group_run(wh_shard_group *x, const wh_table *table,
     if (s != WH_OK) {
         return s;
     }
-    return finish(x, own == WH_OK ? start_light(x) : own, begin, result);
+    return finish(x, own == WH_OK ? start_light(x, &light) : own, begin, result);
 }
 
 wh_status wh_shard_group_resume(wh_shard_group *x, wh_shard_group_result *result) {

@@ -204,8 +204,7 @@ static wh_status lay_slots(whi_tables *t) {
 wh_status whi_tables_find(whi_tables *t, const whi_rows *rows, uint32_t n_tables) {
     const double begin = whi_comm_now();
     uint64_t samples[WHI_TABLES] = {0}, words = 0;
-    memset(&t->work, 0, sizeof t->work);
-    memset(t->given, 0, t->ranks * sizeof *t->given);
+    whi_tables_clear(t);
     const wh_status taken = take_samples(t, rows, n_tables, samples);
     wh_comm_report(t->comm, taken, "a sample of the rows could not be taken");
     words = taken == WH_OK ? write_message(t, rows, n_tables, samples) : 0;

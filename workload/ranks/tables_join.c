@@ -16,8 +16,8 @@ struct wh_shard_join {
     wh_shard_join_options o;
     wh_value_kind value[WHI_TABLES]; /* that travel, and that the operator gets */
     wh_join *local;
-    uint64_t most[WHI_TABLES]; /* rows that it can take */
-    whi_received got[WHI_TABLES];
+    uint64_t most[WHI_TABLES];    /* rows that it can take */
+    whi_received got[WHI_TABLES]; /* of one rank alone, rows' numbers at most */
     whi_stage stage;
 };
 
@@ -27,7 +27,8 @@ struct wh_shard_join {
 /* This rank's operator, for so many rows. */
 static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t probe_rows) {
     wh_join_options o;
-    if (x->local != NULL && build_rows <= x->most[BUILD] && probe_rows <= x->most[PROBE]) {
+    const int is_first = x->local == NULL;
+    if (!is_first && build_rows <= x->most[BUILD] && probe_rows <= x->most[PROBE]) {
         return WH_OK;
     }
     wh_status s = wh_join_destroy(x->local);
@@ -40,15 +41,15 @@ static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t prob
     o.build_value = x->value[BUILD];
     o.probe_value = x->value[PROBE];
     o.page_bytes = x->o.page_bytes;
-    o.build_rows = x->most[BUILD] = whi_rows_ahead(build_rows);
-    o.probe_rows = x->most[PROBE] = whi_rows_ahead(probe_rows);
+    o.build_rows = x->most[BUILD] = whi_rows_ahead(&x->t, build_rows, is_first);
+    o.probe_rows = x->most[PROBE] = whi_rows_ahead(&x->t, probe_rows, is_first);
     return s == WH_OK ? wh_join_create(&x->local, &o) : s;
 }
 
 static uint64_t hash_of(const wh_shard_join_options *o) {
-    const uint64_t parts[] = {o->kind,        whi_key_bytes(o->key_bytes),
-                              o->build_value, o->probe_value,
-                              o->page_bytes,  (uint64_t)wh_version()};
+    const uint64_t parts[] = {
+        o->kind,       whi_key_bytes(o->key_bytes), o->build_value, o->probe_value,
+        o->page_bytes, (uint64_t)wh_version(),      o->exchange};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         hash = wh_spread64(hash ^ parts[i]) ^ hash >> 29;
@@ -66,8 +67,8 @@ static wh_status make(wh_shard_join *x, const wh_shard_join_options *o) {
         return s;
     }
     if ((unsigned)o->kind > WH_JOIN_COUNT || (unsigned)o->build_value > WH_VALUE_ROW ||
-        (unsigned)o->probe_value > WH_VALUE_ROW) {
-        wh_comm_report(o->comm, WH_BAD_ARGUMENT, "no such kind of a join or a value");
+        (unsigned)o->probe_value > WH_VALUE_ROW || (unsigned)o->exchange > WH_SHARD_BROADCAST) {
+        wh_comm_report(o->comm, WH_BAD_ARGUMENT, "no such kind of a join, a value or an exchange");
         return WH_BAD_ARGUMENT;
     }
     if (o->variant != NULL && strcmp(o->variant, "two-pass") == 0) {
@@ -176,34 +177,72 @@ static void choose_way(const wh_shard_join *x, whi_heavy *h) {
     }
 }
 
-static wh_status bring(wh_shard_join *x, const wh_table *const tables[WHI_TABLES]) {
+static wh_status keep_both(wh_shard_join *x, const whi_rows *rows, wh_table *in) {
+    whi_tables_clear(&x->t);
+    for (uint32_t k = 0; k < WHI_TABLES; k++) {
+        whi_tables_keep(&x->t, &rows[k], &x->got[k], &in[k]);
+        x->t.given[0] += rows[k].n;
+    }
+    return wh_comm_agree(x->t.comm);
+}
+
+/* The same on all ranks, by what find has brought. The local join of B build rows in place of B / P
+ * costs less than to put all rows in order if there are 2 P probe rows for a build row. */
+static int is_broadcast(const wh_shard_join *x) {
+    const whi_tables *t = &x->t;
+    const uint64_t probe = t->all_brought[PROBE];
+    int is_even = 1;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        is_even &= t->brought[PROBE][r] <= probe / t->ranks + probe / t->ranks / 4;
+    }
+    if (x->o.exchange == WH_SHARD_EXCHANGE_AUTO) {
+        return is_even && t->all_brought[BUILD] <= probe / (2 * (uint64_t)t->ranks);
+    }
+    return x->o.exchange == WH_SHARD_BROADCAST;
+}
+
+/* Of all ranks. Each probe row is at one place, and that has all partners: right for all kinds. */
+static wh_status broadcast(wh_shard_join *x, const whi_rows *rows, wh_table *in) {
+    whi_tables *t = &x->t;
+    t->n_heavy = 0;
+    whi_tables_keep(t, &rows[PROBE], &x->got[PROBE], &in[PROBE]);
+    const wh_status s = whi_tables_broadcast(t, BUILD, &rows[BUILD], &x->got[BUILD]);
+    in[BUILD] = whi_table_of(&x->got[BUILD]);
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        t->given[r] += t->all_brought[BUILD] + t->brought[PROBE][r];
+    }
+    return s;
+}
+
+/* Of all ranks: what the operator here gets. */
+static wh_status bring(wh_shard_join *x, const wh_table *const tables[WHI_TABLES], wh_table *in) {
     whi_rows rows[WHI_TABLES];
     for (uint32_t k = 0; k < WHI_TABLES; k++) {
         if (rows_of(x, k, tables[k], &rows[k]) != WH_OK) {
             rows[k].n = 0; /* reported */
         }
     }
+    if (x->t.ranks == 1) {
+        return keep_both(x, rows, in);
+    }
     wh_status s = whi_tables_find(&x->t, rows, WHI_TABLES);
+    if (s == WH_OK && is_broadcast(x)) {
+        return broadcast(x, rows, in);
+    }
     s = s == WH_OK ? whi_tables_count(&x->t, rows, WHI_TABLES) : s;
     for (uint32_t i = 0; i < x->t.n_heavy && s == WH_OK; i++) {
         choose_way(x, &x->t.heavy[i]);
     }
     for (uint32_t k = 0; k < WHI_TABLES && s == WH_OK; k++) {
         s = whi_tables_shuffle(&x->t, k, &rows[k], &x->got[k]);
+        in[k] = whi_table_of(&x->got[k]);
     }
     return s;
 }
 
-static wh_status start(wh_shard_join *x) {
-    wh_table table[WHI_TABLES];
-    memset(table, 0, sizeof table);
-    for (uint32_t k = 0; k < WHI_TABLES; k++) {
-        table[k].key = x->got[k].column[0].data;
-        table[k].value = x->got[k].column[1].data;
-        table[k].n = x->got[k].n;
-    }
-    const wh_status s = make_local(x, table[BUILD].n, table[PROBE].n);
-    return s == WH_OK ? wh_join_start(x->local, &table[BUILD], &table[PROBE], NULL) : s;
+static wh_status start(wh_shard_join *x, const wh_table *in) {
+    const wh_status s = make_local(x, in[BUILD].n, in[PROBE].n);
+    return s == WH_OK ? wh_join_start(x->local, &in[BUILD], &in[PROBE], NULL) : s;
 }
 
 /* Waits for this rank's operator and for all ranks. started: whether it has been. */
@@ -234,6 +273,7 @@ static wh_status finish(wh_shard_join *x, wh_status started, double begin,
 wh_status wh_shard_join_run(wh_shard_join *x, const wh_table *build, const wh_table *probe,
                             wh_shard_join_result *result) {
     const wh_table *const tables[WHI_TABLES] = {build, probe};
+    wh_table in[WHI_TABLES];
     wh_status s = whi_tables_begin(&x->t, "join");
     if (result != NULL) {
         memset(result, 0, sizeof *result);
@@ -242,9 +282,9 @@ wh_status wh_shard_join_run(wh_shard_join *x, const wh_table *build, const wh_ta
         return s;
     }
     x->stage = WHI_IDLE;
-    s = bring(x, tables);
+    s = bring(x, tables, in);
     const double begin = whi_comm_now();
-    return s == WH_OK ? finish(x, start(x), begin, result) : s;
+    return s == WH_OK ? finish(x, start(x, in), begin, result) : s;
 }
 
 wh_status wh_shard_join_resume(wh_shard_join *x, wh_shard_join_result *result) {

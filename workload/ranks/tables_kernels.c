@@ -227,6 +227,13 @@ WH_KERNEL(scatter_rows, whi_rows_call, a) {
     }
 }
 
+/* A column of ranks and rows' numbers, where there is nothing else to write. */
+WH_KERNEL(number_rows, whi_rows_call, a) {
+    for (uint64_t i = wh_thread_id(); i < a.rows.n; i += wh_grid_threads()) {
+        put_number(a.out[WHI_TO_OWN][1], a.rows.bytes[1], i, value_at(&a, 1, i));
+    }
+}
+
 /* --- sums of the same keys ----------------------------------------------------------------------
  */
 
@@ -383,6 +390,11 @@ static wh_status start_scatter(wh_device *device, const whi_rows_call *call) {
     return call->rows.n != 0 ? scatter_rows(&l, call) : WH_OK;
 }
 
+static wh_status start_number(wh_device *device, const whi_rows_call *call) {
+    const wh_launch l = for_threads(device, call->rows.n);
+    return call->rows.n != 0 ? number_rows(&l, call) : WH_OK;
+}
+
 static wh_status start_link(wh_device *device, const whi_sums *sums) {
     const wh_launch l = for_threads(device, sums->n);
     return sums->n != 0 ? link_rows(&l, sums) : WH_OK;
@@ -398,5 +410,5 @@ static wh_status start_copy(wh_device *device, const whi_copy *c) {
     return c->n != 0 ? copy_pages(&l, c) : WH_OK;
 }
 
-WH_TABLE_ONCE(whi_tables_kernels) = {start_sample, start_count, start_scatter,
+WH_TABLE_ONCE(whi_tables_kernels) = {start_sample, start_count, start_scatter, start_number,
                                      start_link,   start_merge, start_copy};

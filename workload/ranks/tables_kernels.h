@@ -94,6 +94,7 @@ typedef struct whi_tables_kernels {
     wh_status (*sample)(wh_device *device, const whi_rows_call *call);
     wh_status (*count)(wh_device *device, const whi_rows_call *call);
     wh_status (*scatter)(wh_device *device, const whi_rows_call *call);
+    wh_status (*number)(wh_device *device, const whi_rows_call *call); /* out[WHI_TO_OWN][1] */
     wh_status (*link)(wh_device *device, const whi_sums *sums);
     wh_status (*merge)(wh_device *device, const whi_sums *sums); /* after link */
     wh_status (*copy)(wh_device *device, const whi_copy *copy);

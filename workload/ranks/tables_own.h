@@ -6,6 +6,9 @@
  * sizes), shuffle (rows to where they belong), and end. What goes wrong on a rank in a step is
  * reported, and that call says it on all ranks. Functions that are called "of all ranks" are those
  * that end with one.
+ *
+ * One rank alone has all rows where they belong: keep takes the place of find, count and shuffle.
+ * If the build table of a join is small, keep and broadcast take the place of count and shuffle.
  */
 #ifndef WHI_WORKLOAD_RANKS_TABLES_OWN_H
 #define WHI_WORKLOAD_RANKS_TABLES_OWN_H
@@ -95,6 +98,17 @@ wh_status whi_tables_begin(whi_tables *t, const char *what);
 /* WH_OK is ignored. What the call that failed has said of it, or, if that is nothing, `what`. */
 void whi_tables_report(whi_tables *t, wh_status status, const char *what);
 
+/* A run begins: there is no work yet, and there are no heavy keys. */
+void whi_tables_clear(whi_tables *t);
+
+/* The rows of a table stay: *in becomes what the operator reads, the caller's own columns. What is
+ * written is rows' numbers, where `rows` asks for them, to `received`. What fails is reported. */
+void whi_tables_keep(whi_tables *t, const whi_rows *rows, whi_received *received, wh_table *in);
+
+/* Of all ranks, after find: the rows of a table go to all, in the order of the ranks. */
+wh_status whi_tables_broadcast(whi_tables *t, uint32_t table, const whi_rows *rows,
+                               whi_received *received);
+
 /* Of all ranks: finds heavy keys, of which all ranks have the same list after it. */
 wh_status whi_tables_find(whi_tables *t, const whi_rows *rows, uint32_t n_tables);
 
@@ -105,6 +119,12 @@ wh_status whi_tables_count(whi_tables *t, const whi_rows *rows, uint32_t n_table
  * say. */
 wh_status whi_tables_shuffle(whi_tables *t, uint32_t table, const whi_rows *rows,
                              whi_received *received);
+
+/* Received rows, of a key and perhaps a value, as a table. */
+static inline wh_table whi_table_of(const whi_received *received) {
+    wh_table table = {0, received->column[0].data, received->column[1].data, received->n};
+    return table;
+}
 
 /* How a rank's operator has ended. */
 typedef struct whi_ending {
@@ -126,7 +146,8 @@ whi_stage whi_tables_stage(wh_status ended, const whi_ending *all);
 wh_status whi_room_for(wh_device *device, whi_room *room, uint64_t bytes);
 void whi_room_free(wh_device *device, whi_room *room);
 
-/* Rows that an operator's memory is taken for, if n come. */
-uint64_t whi_rows_ahead(uint64_t n);
+/* Rows that an operator's memory is taken for, if n come. One rank gets those that it brings, so
+ * that its first operator is made for as many as were said, as it would be without ranks. */
+uint64_t whi_rows_ahead(const whi_tables *t, uint64_t n, int is_first);
 
 #endif

@@ -32,6 +32,74 @@ static whi_rows_call call_of(const whi_tables *t, const whi_rows *rows) {
     return call;
 }
 
+/* Device memory of so many bytes, for what comes; what was there is lost if it grows. */
+static wh_status room_to_come(whi_tables *t, wh_comm_buffer *b, uint64_t bytes) {
+    whi_room come = {b->data, b->room};
+    const wh_status s = whi_room_for(t->device, &come, bytes);
+    b->device = t->device;
+    b->data = come.data;
+    b->room = come.bytes;
+    return s;
+}
+
+/* --- without an order ----------------------------------------------------------------------------
+ */
+
+/* Rows' numbers, to `to`. */
+static wh_status number_rows(whi_tables *t, const whi_rows *rows, void *to) {
+    whi_rows_call call = call_of(t, rows);
+    call.out[WHI_TO_OWN][1] = to;
+    return t->kernels->number(t->device, &call);
+}
+
+static int has_numbers(const whi_rows *rows, uint32_t c) {
+    return c == 1 && rows->column[1] == NULL;
+}
+
+void whi_tables_keep(whi_tables *t, const whi_rows *rows, whi_received *received, wh_table *in) {
+    const double begin = whi_comm_now();
+    memset(in, 0, sizeof *in);
+    in->key = rows->column[0];
+    in->value = rows->columns == 2 ? rows->column[1] : NULL;
+    in->n = rows->n;
+    if (rows->columns == 2 && has_numbers(rows, 1)) {
+        wh_status s = room_to_come(t, &received->column[1], rows->n * rows->bytes[1]);
+        in->value = received->column[1].data;
+        s = s == WH_OK ? number_rows(t, rows, received->column[1].data) : s;
+        wh_comm_report(t->comm, s, "rows' numbers could not be written");
+    }
+    t->work.operate += whi_comm_now() - begin;
+}
+
+/* Device memory for what comes, and for numbers that go. */
+static wh_status room_to_spread(whi_tables *t, const whi_rows *rows, whi_received *received) {
+    wh_status s = WH_OK;
+    for (uint32_t c = 0; c < rows->columns && s == WH_OK; c++) {
+        s = room_to_come(t, &received->column[c], received->n * rows->bytes[c]);
+        if (s == WH_OK && has_numbers(rows, c)) {
+            s = whi_room_for(t->device, &t->send[c], rows->n * rows->bytes[c]);
+            s = s == WH_OK ? number_rows(t, rows, t->send[c].data) : s;
+        }
+    }
+    return s == WH_OK ? wh_device_sync(t->device) : s;
+}
+
+wh_status whi_tables_broadcast(whi_tables *t, uint32_t table, const whi_rows *rows,
+                               whi_received *received) {
+    const double begin = whi_comm_now();
+    received->n = t->all_brought[table];
+    t->work.sent += rows->n * (t->ranks - 1);
+    wh_comm_report(t->comm, room_to_spread(t, rows, received),
+                   "no device memory for the rows of a small table");
+    wh_status s = WH_OK;
+    for (uint32_t c = 0; c < rows->columns && s == WH_OK; c++) {
+        const void *column = has_numbers(rows, c) ? t->send[c].data : rows->column[c];
+        s = wh_comm_all_gather(t->comm, column, rows->n * rows->bytes[c], &received->column[c]);
+    }
+    t->work.exchange += whi_comm_now() - begin;
+    return s;
+}
+
 /* --- count --------------------------------------------------------------------------------------
  */
 
@@ -149,14 +217,10 @@ static sizes size_up(whi_tables *t, uint32_t table) {
 static wh_status take_rooms(whi_tables *t, const whi_rows *rows, const sizes *z,
                             whi_received *received) {
     for (uint32_t c = 0; c < rows->columns; c++) {
-        wh_comm_buffer *b = &received->column[c];
-        whi_room come = {b->data, b->room};
-        wh_status s = whi_room_for(t->device, &t->send[c], z->go * rows->bytes[c]);
-        s = s == WH_OK ? whi_room_for(t->device, &come, received->n * rows->bytes[c]) : s;
-        s = s == WH_OK ? whi_room_for(t->device, &t->aside[c], z->aside * rows->bytes[c]) : s;
-        b->device = t->device;
-        b->data = come.data;
-        b->room = come.bytes;
+        const uint64_t bytes = rows->bytes[c];
+        wh_status s = whi_room_for(t->device, &t->send[c], z->go * bytes);
+        s = s == WH_OK ? room_to_come(t, &received->column[c], received->n * bytes) : s;
+        s = s == WH_OK ? whi_room_for(t->device, &t->aside[c], z->aside * bytes) : s;
         if (s != WH_OK) {
             return s;
         }
