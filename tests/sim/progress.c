@@ -291,6 +291,50 @@ WH_KERNEL(until_late, spin_args, a) {
     }
 }
 
+/* From the last lane to the first one, each of which works for long and ends. */
+WH_KERNEL(relay, spin_args, a) {
+    const uint32_t id = (uint32_t)wh_thread_id();
+    for (uint32_t k = 0; id + 1 < a.lanes && wh_load_u32_acquire(&a.flags[id + 1]) == 0; k++) {
+        wh_backoff(k);
+    }
+    for (uint32_t i = 0; i < a.rounds; i++) {
+        wh_add_u32_relaxed(a.sum, 1);
+    }
+    wh_store_u32_release(&a.flags[id], 1);
+}
+
+/* One gives up, and tells the other one. */
+WH_KERNEL(gives_up, spin_args, a) {
+    for (uint32_t k = 0; wh_load_u32_acquire(a.lock) == 0; k++) {
+        if (wh_thread_id() == 0 && k == a.rounds) {
+            wh_store_u32_release(a.lock, 1);
+        }
+        wh_backoff(k);
+    }
+}
+
+/* The fewest waits after which it looks are 1024 of each of 64 lanes, or of as many as there are.
+ */
+static void test_waits_end(void **state) {
+    (void)state;
+    wh_sim_options o;
+    memset(&o, 0, sizeof o);
+    o.policy = WH_SIM_RANDOM;
+    o.step_budget = (uint64_t)1 << 30;
+    wh_device *d = open_with(&o);
+    spin_args a = {take(d, 4 * 128), take(d, 4), take(d, 4), 0, 128, 200 * 1000};
+    const wh_launch l = grid(d, 1, 128), two = grid(d, 1, 2);
+    if (relay(&l, &a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(d));
+    }
+    a.rounds =
+        40 * 1000; /* and the other one as often: more than 65536, and less than twice that */
+    if (gives_up(&two, &a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(d));
+    }
+    wh_device_close(d);
+}
+
 static void test_waits_for_ever(void **state) {
     (void)state;
     for (uint32_t p = 0; p < N_POLICIES; p++) {
@@ -471,6 +515,7 @@ int main(void) {
         cmocka_unit_test(test_pct_does_not_starve),
         cmocka_unit_test(test_livelock),
         cmocka_unit_test(test_waits_for_ever),
+        cmocka_unit_test(test_waits_end),
         cmocka_unit_test(test_round_robin_order),
         cmocka_unit_test(test_sticky_switches),
         cmocka_unit_test(test_pct_depth),
