@@ -211,8 +211,7 @@ class Ranks:
             (degree[to] == degree[source]) & (place[to] > place[source]))
         v, w = source[after].astype(numpy.int64), to[after].astype(numpy.int64)
         length = numpy.bincount(v, minlength=self.n)
-        work = {"own": numpy.bincount(self.owner[v], minlength=self.ranks),
-                "looked_up": numpy.bincount(self.owner[w], weights=length[v] + length[w],
+        work = {"looked_up": numpy.bincount(self.owner[w], weights=length[v] + length[w],
                                             minlength=self.ranks)}
         if self.ranks == 1:  # the graph's own call, and an agreement
             zero = numpy.zeros((1, 1), dtype=numpy.int64)
@@ -225,13 +224,14 @@ class Ranks:
         pieces = int(window.max(initial=-1)) + 1
         message = (window * self.ranks + self.owner[of]) * self.ranks + there
         each, which = numpy.unique(message, return_inverse=True)
-        words = filled(1 + numpy.bincount(which, weights=length[of] + 1, minlength=len(each)), FILL)
-        cells = numpy.bincount(each % self.ranks ** 2, weights=4 * words,
-                               minlength=self.ranks ** 2).reshape(self.ranks, self.ranks)
-        cells = cells.astype(numpy.int64)
+        words = numpy.bincount(which, weights=length[of] + 1, minlength=len(each))
+        lists, cells = (numpy.bincount(each % self.ranks ** 2, weights=4 * w,
+                                       minlength=self.ranks ** 2).astype(numpy.int64).reshape(
+                                           self.ranks, self.ranks)
+                        for w in (words, filled(1 + words, FILL)))
         # the plan, rounds, and the sum at last
         return Call(to_all(4 * filled(self.ids_of(), IDS)), 1) + Call(
-            cells, 2 + pieces, 16 + 8 * pieces + 8, {**work, "pieces": pieces, "lists": cells})
+            cells, 2 + pieces, 16 + 8 * pieces + 8, {**work, "pieces": pieces, "lists": lists})
 
     def windows(self, of, length, place, piece):
         """Of each list that goes to a rank, in which round: by the words of lists of its rank that

@@ -151,16 +151,16 @@ class Problem:
         return count.Ranks(ranks, owner, True).triangles(source, to).work
 
     def triangles(self, ranks):
-        """Lists (cells of bytes), entries that are looked up, and entries of lists by rank."""
+        """Lists (cells of bytes), and entries that are looked up, by rank."""
         scale, each = self.p["sample_scale"], self.p["arcs_of_id"]
         now = self.sampled(ranks, scale, each)
         if self.of_file:
-            return now["lists"], now["looked_up"], now["own"]
+            return now["lists"], now["looked_up"]
         before = self.sampled(ranks, scale - 2, each)
         steps = (self.p["scale"] - scale) / 2
         grown = [(now[name].sum() / max(before[name].sum(), 1)) ** steps
-                 for name in ("lists", "looked_up", "own")]
-        return now["lists"] * grown[0], now["looked_up"] * grown[1], now["own"] * grown[2]
+                 for name in ("lists", "looked_up")]
+        return now["lists"] * grown[0], now["looked_up"] * grown[1]
 
     def triangles_alone(self, measured):
         """Seconds on one GPU, from those of 2^20 ids with 32 arcs each."""
@@ -271,19 +271,25 @@ def pagerank(problem, p):
 
 
 def triangles(problem, p):
-    def steps(clock):
-        degrees(problem, p)[1](clock)
-        rows_to_host(clock, problem)
-        lists, looked_up, own = problem.triangles(clock.ranks)
-        clock.host("sort", own)
-        clock.host("look_up", looked_up)
-        clock.add("host", 2.0 * problem.n * clock.ranks / p["host"]["clear"])
-        sent = lists.sum(axis=1).max() if clock.ranks > 1 else 0
-        pieces = max(1, math.ceil(sent / count.PIECE))
-        clock.exchange(lists, True, times=pieces)
-        clock.lines(2 * pieces)
+    """Lists to each rank that owns one of their vertices, and it looks up what one GPU would look
+    up for these. One rank alone makes the graph's own call."""
+    alone = problem.triangles_alone(p["device"]["triangles"][problem.kind])
 
-    return problem.triangles_alone(p["device"]["triangles"][problem.kind]), steps
+    def steps(clock):
+        lists, looked_up = problem.triangles(clock.ranks)
+        clock.device([0.0, looked_up.sum() / alone], looked_up)
+        if clock.ranks == 1:
+            clock.lines(1)
+            return
+        clock.device(p["device"]["ids"], problem.n, part="routing")
+        clock.exchange(problem.whole(clock.ranks).spread(4).cells, False)
+        words = (lists.sum(axis=0) + lists.sum(axis=1)) / 4
+        pieces = max(1, math.ceil(lists.sum(axis=1).max() / count.PIECE))
+        clock.device(p["device"]["lists"], words, part="routing")
+        clock.exchange(lists, False, times=pieces)
+        clock.lines(3 + pieces)
+
+    return alone, steps
 
 
 # --- vertices -------------------------------------------------------------------------------------
@@ -430,7 +436,7 @@ def operations(p, problem):
     yield ("remove 10,000 vertices", "device", *remove(problem, p, 10 ** 4))
     yield ("degrees", "host", *degrees(problem, p))
     yield ("to_csr, to one rank", "host", *to_csr(problem, p))
-    yield ("triangles", "host", *triangles(problem, p))
+    yield ("triangles", "device", *triangles(problem, p))
     yield ("move 100,000 vertices", "host", *move(problem, p, 10 ** 5))
     yield ("rebalance", "host", *rebalance(problem, p))
     for name, skew, split in (("each key once", 0, 0), ("Zipf", 1, 0),

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "bench/kernels/bind.h"
 #include "bench/kernels/pattern.h"
 #include "bench/kernels/timed_calls.h"
 #include "warpheap/detail/alloc/tables.h"
@@ -188,15 +189,6 @@ WH_KERNEL(k_claim, verify_args, a) {
 }
 
 /* --- launchers ---------------------------------------------------------------------- */
-
-static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
-    wh_heap_ref h;
-    const wh_status s = wh_heap_handle(heap, &h);
-    if (s == WH_OK) {
-        memcpy(handle, &h, sizeof h);
-    }
-    return s;
-}
 
 #define FLOOR_LAUNCHER(name)                                                    \
     static wh_status name(const wh_launch *launch, const wh_bench_call *call) { \

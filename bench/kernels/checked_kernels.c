@@ -11,8 +11,8 @@
 
 #include <string.h>
 
+#include "bench/kernels/bind.h"
 #include "warpheap/detail/alloc/tables.h"
-#include "warpheap/warpheap.h"
 
 typedef struct checked_args {
     wh_heap_ref heap;
@@ -32,15 +32,6 @@ WH_KERNEL(k_free, checked_args, a) {
     if (i < a.n) {
         wh_free(a.heap, a.ptrs[i]);
     }
-}
-
-static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
-    wh_heap_ref h;
-    const wh_status s = wh_heap_handle(heap, &h);
-    if (s == WH_OK) {
-        memcpy(handle, &h, sizeof h);
-    }
-    return s;
 }
 
 #define CHECKED_LAUNCHER(name, kernel)                                          \

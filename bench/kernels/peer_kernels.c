@@ -10,8 +10,8 @@
 
 #include <string.h>
 
+#include "bench/kernels/bind.h"
 #include "warpheap/detail/alloc/tables.h"
-#include "warpheap/warpheap.h"
 
 typedef struct peer_args {
     wh_heap_ref heap;
@@ -60,15 +60,6 @@ WH_KERNEL(k_check, peer_args, a) {
             (void)wh_fetch_add_u64_relaxed(a.wrong, 1);
         }
     }
-}
-
-static wh_status bind(const wh_heap *heap, wh_bench_handle *handle) {
-    wh_heap_ref h;
-    const wh_status s = wh_heap_handle(heap, &h);
-    if (s == WH_OK) {
-        memcpy(handle, &h, sizeof h);
-    }
-    return s;
 }
 
 #define PEER_LAUNCHER(name, kernel)                                                  \

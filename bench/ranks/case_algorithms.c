@@ -125,7 +125,7 @@ wh_status whi_ranks_case_triangles(whi_ranks *b) {
     whi_ranks_input like;
     memset(&like, 0, sizeof like);
     like.undirected = 1;
-    return whi_ranks_for_graphs(b, triangles_part, &like, b->defaults->small);
+    return whi_ranks_for_graphs(b, triangles_part, &like, b->defaults->sizes);
 }
 
 /* --- rebalance ------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ typedef struct whi_ranks_options {
 
 /* The default work. */
 typedef struct whi_ranks_defaults {
-    uint64_t sizes[3], small[2]; /* arcs, of triangles and rebalance the latter; 0 ends */
+    uint64_t sizes[3], small[2]; /* arcs, of rebalance the latter; 0 ends */
     uint64_t rows, blocks, most_bytes, heap_bytes;
     uint32_t reps, agreements;
 } whi_ranks_defaults;

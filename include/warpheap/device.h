@@ -79,7 +79,8 @@ typedef struct wh_sim_options {
     uint32_t blocks_per_sm; /* resident blocks per SM; default 2 */
     uint32_t workers;       /* OS threads; 0 and 1: the deterministic single-threaded mode */
     uint64_t step_budget;   /* scheduling points per launch before it counts as a
-                               livelock; 0: 2^40 */
+                               livelock; 0: 2^40. Lanes that all wait in wh_backoff are one earlier
+                               (docs/SIMULATOR.md) */
     uint64_t memory_bytes;  /* what alloc may take in all; default 2 GiB */
     uint32_t weak;          /* whether a load may return an old value, and which: WH_SIM_WEAK_*;
                                single-threaded mode only */

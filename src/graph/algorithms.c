@@ -7,6 +7,7 @@
 #include "built_list.h"
 #include "graph_own.h"
 #include "host/last_error.h"
+#include "rank_numbers.h"
 #include "warpheap/detail/alloc/tables.h"
 
 WH_TABLES_ONCE(whi_walk_kernels, whi_walk_kernels_find)

@@ -23,8 +23,6 @@ typedef struct whi_walk_counts {
     uint64_t bad;          /* and what is no rank there */
 } whi_walk_counts;
 
-#define WHI_RANK_ONE ((uint64_t)1 << 62)
-
 /* The lists of neighbours that come after their vertex, by degree and number. */
 typedef struct whi_forward {
     uint32_t *n;           /* of a vertex, how many */

@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#include "rank_numbers.h"
 #include "rounds.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "warpheap/detail/graph/lattice.h"
@@ -158,18 +159,6 @@ WH_FN uint64_t no_share(const whi_walk *w, arcs its) {
 /* --- pagerank ----------------------------------------------------------------------------------
  */
 
-#define ONE_FLOAT 4611686018427387904.0f /* WHI_RANK_ONE, exactly */
-
-/* x by a fraction in 2^-64, rounded down. */
-WH_FN uint64_t fraction_of(uint64_t x, uint64_t fraction) {
-    const uint32_t xl = wh_low_u32(x), xh = wh_high_u32(x);
-    const uint32_t fl = wh_low_u32(fraction), fh = wh_high_u32(fraction);
-    const uint64_t a = wh_mul_wide_u32(xh, fl), b = wh_mul_wide_u32(xl, fh);
-    const uint64_t middle =
-        (uint64_t)wh_high_u32(wh_mul_wide_u32(xl, fl)) + wh_low_u32(a) + wh_low_u32(b);
-    return wh_mul_wide_u32(xh, fh) + wh_high_u32(a) + wh_high_u32(b) + wh_high_u32(middle);
-}
-
 /* Whether v is a vertex. */
 WH_FN int is_vertex(const whi_walk *w, uint64_t v) {
     return v < w->n_vertices &&
@@ -177,20 +166,13 @@ WH_FN int is_vertex(const whi_walk *w, uint64_t v) {
 }
 
 WH_KERNEL(start_sum, whi_walk, w) {
-    uint64_t upper = 0, lower = 0, bad = 0;
+    rank_sum sum = {0, 0, 0};
     FOR_ROUNDS(v, w.n_vertices) {
-        const float x = is_vertex(&w, v) ? w.start[v] : 0.0f;
-        if (x >= 0.0f && x <= 1.0f) {
-            const uint64_t fixed = (uint64_t)(x * ONE_FLOAT);
-            upper += fixed >> 31; /* neither can be too large, however many vertices there are */
-            lower += fixed & 0x7fffffff;
-        } else { /* or it is no number */
-            bad++;
-        }
+        add_rank(&sum, is_vertex(&w, v) ? w.start[v] : 0.0f);
     }
-    add_all(&w.counts->upper, upper);
-    add_all(&w.counts->lower, lower);
-    add_all(&w.counts->bad, bad);
+    add_all(&w.counts->upper, sum.upper);
+    add_all(&w.counts->lower, sum.lower);
+    add_all(&w.counts->bad, sum.bad);
 }
 
 WH_KERNEL(first_ranks, whi_walk, w) {
@@ -302,7 +284,7 @@ WH_KERNEL(update, whi_walk, w) {
 
 WH_KERNEL(to_floats, whi_walk, w) {
     for (uint64_t v = wh_thread_id(); v < w.n_vertices; v += wh_grid_threads()) {
-        w.out[v] = (float)w.rank[v] / ONE_FLOAT;
+        w.out[v] = (float)w.rank[v] / RANK_ONE_FLOAT;
     }
 }
 

@@ -125,6 +125,7 @@ static bool start_block(whi_engine *e, uint32_t slot) {
             l->self.weak = e->weak != NULL;
             l->self.dims = &g->dims;
             l->asked = 0;
+            l->waited = 0;
             if (e->weak != NULL) {
                 whi_weak_lane(e, l, g->before != NULL);
             }
@@ -149,6 +150,7 @@ static void fill_slots(whi_engine *e) {
 static void lane_exit(whi_engine *e, whi_lane *l) {
     whi_warp *w = l->warp;
     whi_block *b = w->block;
+    whi_moved(e);
     whi_take_off(e, l, WHI_LANE_EXITED);
     w->live &= ~(1u << l->self.lane);
     b->live--;

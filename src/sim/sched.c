@@ -17,6 +17,9 @@
 #define FIRST_SLEEP 2u          /* wh_backoff attempts before this one only yield */
 #define STALL_MAGNITUDES 8u     /* up to 128 ticks */
 #define SPARSE_LONGEST_STINT 20000u
+#define PATIENCE_LOG2 16u    /* waits that are many: the budget by this, and ... */
+#define LEAST_PATIENCE 1024u /* ... of each lane at least so many */
+#define FEWEST_LANES 64u
 
 /* wh_backoff: the first attempts only give way; later ones leave the CPU to lanes that
  * have something to do, for twice as long each time. */
@@ -179,6 +182,73 @@ static inline void switch_lane(whi_engine *e, whi_lane *from, whi_lane *to) {
     whi_fiber_switch(&from->fiber, &to->fiber, e->hooked);
 }
 
+/* --- waiting for ever ----------------------------------------------------------------- */
+
+/* In wh_backoff again and again, or for another lane, since the first look. */
+static bool is_waiting(const whi_engine *e, const whi_lane *l) {
+    const bool is_blocked = l->state == WHI_LANE_IN_COLLECTIVE || l->state == WHI_LANE_IN_BARRIER ||
+                            l->state == WHI_LANE_STOPPED;
+    return (is_blocked && (e->suspected == 0 || l->arrived <= e->suspected)) ||
+           (l->waited != 0 && e->steps - l->waited <= e->wait_steps);
+}
+
+/* How many lanes of up to three kernels there are; whether all lanes wait. */
+static bool describe_waiting(const whi_engine *e, char *text, size_t bytes) {
+    const whi_grid *grids[3] = {NULL};
+    uint32_t lanes[3] = {0};
+    size_t used = 0;
+    for (uint32_t i = 0; i < e->n_warps; i++) {
+        const whi_warp *w = e->warps[i];
+        uint32_t k = 0;
+        for (uint32_t m = w->live; m != 0; m &= m - 1) {
+            if (!is_waiting(e, &w->lanes[wh_ctz32(m)])) {
+                return false;
+            }
+        }
+        while (w->live != 0 && k < 3 && grids[k] != NULL && grids[k] != w->block->grid) {
+            k++;
+        }
+        if (w->live != 0 && k < 3) {
+            grids[k] = w->block->grid;
+            lanes[k] += wh_popc32(w->live);
+        }
+    }
+    for (uint32_t k = 0; k < 3 && grids[k] != NULL && used < bytes; k++) {
+        const int n = snprintf(text + used, bytes - used, "%s%" PRIu32 " lanes of %s",
+                               k != 0 ? ", " : "", lanes[k], grids[k]->name);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* A lane waits in wh_backoff. Each attempt of a wait is above the one before; else it is another
+ * wait, and the lane has moved. After many waits without that a look finds whether all lanes wait,
+ * and after as many a second one. A lane that has just seen what it waited for looks as if it
+ * waited, but not at both: by the second look it has moved, or works, or has come to a barrier. So
+ * nothing came after the first look, and nobody is left to bring it. */
+static void note_wait(whi_engine *e, whi_lane *l, uint32_t attempt) {
+    char text[256];
+    if (attempt == 0 || l->waited == 0 || attempt <= l->attempt) {
+        whi_moved(e);
+    }
+    l->attempt = attempt;
+    l->waited = e->steps;
+    if (++e->waits < e->patience || e->device->n_workers > 1 || e->steering != NULL ||
+        (e->log != NULL && whi_log_is_sparse(e->log))) {
+        return;
+    }
+    const bool all_wait = describe_waiting(e, text, sizeof text);
+    if (all_wait && e->suspected != 0) {
+        whi_fail(
+            e, l,
+            "livelock: %s wait in wh_backoff, or for lanes that do; none has gone on in %" PRIu64
+            " calls",
+            text, 2 * e->patience);
+    }
+    e->waits = 0;
+    e->suspected = all_wait ? e->steps : 0;
+}
+
 /* --- giving way ---------------------------------------------------------------------- */
 
 /* Nobody can run: every lane waits in a collective for one that waits elsewhere. Names
@@ -233,6 +303,7 @@ static inline void leave_lane(whi_engine *e, whi_lane *l, bool leave) {
 }
 
 void whi_wait(whi_engine *e, whi_lane *l, whi_lane_state state) {
+    l->arrived = e->steps;
     whi_take_off(e, l, state);
     whi_activemask_keep_s4(e, l->warp);
     leave_lane(e, l, l->state != WHI_LANE_RUNNABLE);
@@ -337,6 +408,7 @@ void whi_sim_backoff(uint32_t attempt) {
         (void)sched_yield(); /* the awaited lane may belong to a worker without a CPU */
     }
     count_point(e, l);
+    note_wait(e, l, attempt);
     if (attempt >= FIRST_SLEEP) {
         fall_asleep(e, l, attempt - FIRST_SLEEP);
     }
@@ -349,6 +421,7 @@ uint64_t whi_sim_clock(void) {
     if (e == NULL) {
         return 0;
     }
+    whi_moved(e);
     point(e, l); /* a wait for the clock must let it pass */
     return e->steps;
 }
@@ -411,6 +484,12 @@ void whi_policy_begin(whi_engine *e) {
     e->budget = o->step_budget < UINT64_MAX / 4 / e->batch->n_grids
                     ? o->step_budget * e->batch->n_grids
                     : UINT64_MAX / 4;
+    const uint64_t lanes = (uint64_t)e->n_warps * WH_WARP_SIZE;
+    const uint64_t most = lanes > FEWEST_LANES ? lanes : FEWEST_LANES;
+    whi_moved(e);
+    e->patience = e->budget >> PATIENCE_LOG2;
+    e->patience = e->patience > LEAST_PATIENCE * most ? e->patience : LEAST_PATIENCE * most;
+    e->wait_steps = 8u * WHI_WHEEL * most; /* the longest sleep, and its turn, several times */
     /* A lane that waits in wh_activemask while the rest of its warp hardly runs is
      * released after 64 to 128 rounds over all lanes. */
     e->scan_every = (uint64_t)e->n_warps * WH_WARP_SIZE * 64u;

@@ -96,6 +96,9 @@ typedef struct whi_lane {
     whi_pending *pending;        /* stores that are not performed yet */
     uint32_t n_pending, pending_room;
     uint64_t acquired; /* when: the last acquire */
+    uint64_t waited;   /* when: the last wh_backoff; 0: there was none */
+    uint32_t attempt;  /* of that */
+    uint64_t arrived;  /* when: in the collective, or barrier, that it waits in */
     /* Addresses for ThreadSanitizer's edges of wh_syncwarp. */
     char outbox, inbox;
 } whi_lane;
@@ -208,6 +211,9 @@ struct whi_engine {
     uint32_t blocks_made;
     whi_mode policy_mode;
     uint64_t launch_start, budget; /* steps: of this batch */
+    /* Of waits without end (sched.c): calls of wh_backoff since a lane has moved, and how many are
+     * many; in so many steps a lane that waits calls it again; when all waited, 0: not yet. */
+    uint64_t waits, patience, wait_steps, suspected;
     uint64_t next_scan, scan_every;
     uint64_t demoted; /* PCT: the next demotion gets this priority, less each time */
     uint64_t change[WHI_MOST_PCT_DEPTH - 1];
@@ -291,6 +297,12 @@ static inline uint64_t whi_thread_of(const whi_lane *l) {
     const whi_grid *g = l->engine != NULL ? l->warp->block->grid : NULL;
     return g == NULL ? WHI_NO_THREAD
                      : g->first_thread + (uint64_t)l->self.block * g->threads + l->self.thread;
+}
+
+/* A lane has begun, ended, gone on from a wait to another one, or asked the clock. */
+static inline void whi_moved(whi_engine *e) {
+    e->waits = 0;
+    e->suspected = 0;
 }
 
 /* The files, each of which calls those before it alone:

@@ -249,6 +249,125 @@ static void test_livelock(void **state) {
     }
 }
 
+/* --- lanes that wait for ever ------------------------------------------------------------ */
+
+/* Of a block the first warp waits alone, the second one in rounds, the third one at a barrier. */
+WH_KERNEL(forsaken, spin_args, a) {
+    const uint32_t warp = wh_thread_in_block() / WH_WARP_SIZE;
+    uint32_t attempt = 0, is_there = 0;
+    while (warp == 0 && wh_load_u32_acquire(a.lock) == 0) {
+        spin(&a, &attempt);
+    }
+    while (warp == 1 && !is_there) {
+        is_there = wh_lane_id() == 0 ? wh_load_u32_acquire(a.lock) : 0;
+        is_there = wh_shfl_u32(WH_FULL_WARP, is_there, 0);
+        wh_backoff(attempt++);
+    }
+    wh_syncthreads();
+}
+
+/* They wait for a lane that does not call wh_backoff; or that does, but comes from wait to wait. */
+WH_KERNEL(slow_chief, spin_args, a) {
+    uint32_t attempt = 0;
+    if (wh_thread_id() == 0) {
+        for (uint32_t i = 0; i < a.rounds; i++) {
+            wh_add_u32_relaxed(a.sum, 1);
+            if (a.backoff) {
+                wh_backoff(2);
+            }
+        }
+        wh_store_u32_release(a.lock, 1);
+    }
+    while (wh_load_u32_acquire(a.lock) == 0) {
+        wh_backoff(attempt++);
+    }
+}
+
+/* They wait for the clock alone. */
+WH_KERNEL(until_late, spin_args, a) {
+    const uint64_t begin = wh_clock();
+    for (uint32_t k = 0; wh_clock() - begin < a.rounds; k++) {
+        wh_backoff(k);
+    }
+}
+
+/* From the last lane to the first one, each of which works for long and ends. */
+WH_KERNEL(relay, spin_args, a) {
+    const uint32_t id = (uint32_t)wh_thread_id();
+    for (uint32_t k = 0; id + 1 < a.lanes && wh_load_u32_acquire(&a.flags[id + 1]) == 0; k++) {
+        wh_backoff(k);
+    }
+    for (uint32_t i = 0; i < a.rounds; i++) {
+        wh_add_u32_relaxed(a.sum, 1);
+    }
+    wh_store_u32_release(&a.flags[id], 1);
+}
+
+/* One gives up, and tells the other one. */
+WH_KERNEL(gives_up, spin_args, a) {
+    for (uint32_t k = 0; wh_load_u32_acquire(a.lock) == 0; k++) {
+        if (wh_thread_id() == 0 && k == a.rounds) {
+            wh_store_u32_release(a.lock, 1);
+        }
+        wh_backoff(k);
+    }
+}
+
+/* The fewest waits after which it looks are 1024 of each of 64 lanes, or of as many as there are.
+ */
+static void test_waits_end(void **state) {
+    (void)state;
+    wh_sim_options o;
+    memset(&o, 0, sizeof o);
+    o.policy = WH_SIM_RANDOM;
+    o.step_budget = (uint64_t)1 << 30;
+    wh_device *d = open_with(&o);
+    spin_args a = {take(d, 4 * 128), take(d, 4), take(d, 4), 0, 128, 200 * 1000};
+    const wh_launch l = grid(d, 1, 128), two = grid(d, 1, 2);
+    if (relay(&l, &a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(d));
+    }
+    a.rounds =
+        40 * 1000; /* and the other one as often: more than 65536, and less than twice that */
+    if (gives_up(&two, &a) != WH_OK) {
+        fail_msg("%s", wh_device_error_text(d));
+    }
+    wh_device_close(d);
+}
+
+static void test_waits_for_ever(void **state) {
+    (void)state;
+    for (uint32_t p = 0; p < N_POLICIES; p++) {
+        wh_sim_options o;
+        memset(&o, 0, sizeof o);
+        o.policy = (wh_sim_policy)p;
+        o.seed = 5;
+        o.step_budget = (uint64_t)1 << 30; /* so that it looks after the fewest waits */
+        wh_device *d = open_with(&o);
+        spin_args a = {NULL, take(d, 4), take(d, 4), 1, 0, 0};
+        const wh_launch l = grid(d, 2, 96);
+        assert_int_equal(forsaken(&l, &a), WH_DEVICE_ERROR);
+        const char *error = wh_device_error_text(d);
+        assert_non_null(strstr(error, "livelock"));
+        assert_non_null(strstr(error, "wh_backoff"));
+        assert_non_null(strstr(error, "192 lanes of forsaken"));
+        *a.lock = 1;
+        assert_int_equal(forsaken(&l, &a), WH_OK);
+        const wh_launch few = grid(d, 1, 64);
+        a.rounds = p == WH_SIM_ROUND_ROBIN ? 20 * 1000 * 1000 : 200 * 1000;
+        for (a.backoff = 0; a.backoff < 2; a.backoff++) {
+            *a.lock = 0;
+            if (slow_chief(&few, &a) != WH_OK) {
+                fail_msg("%s", wh_device_error_text(d));
+            }
+        }
+        if (until_late(&few, &a) != WH_OK) {
+            fail_msg("%s", wh_device_error_text(d));
+        }
+        wh_device_close(d);
+    }
+}
+
 /* --- what the policies promise ------------------------------------------------------------ */
 
 #define TRACE_ROOM 8192u
@@ -395,6 +514,8 @@ int main(void) {
         cmocka_unit_test(test_backoff_leaves_steps),
         cmocka_unit_test(test_pct_does_not_starve),
         cmocka_unit_test(test_livelock),
+        cmocka_unit_test(test_waits_for_ever),
+        cmocka_unit_test(test_waits_end),
         cmocka_unit_test(test_round_robin_order),
         cmocka_unit_test(test_sticky_switches),
         cmocka_unit_test(test_pct_depth),

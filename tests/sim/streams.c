@@ -98,7 +98,14 @@ static void test_together(void **state) {
     }
 }
 
-/* The same kernels on one stream: the first never ends. */
+/* Never ends, and does not call wh_backoff. */
+WH_KERNEL(stare, talk_args, a) {
+    while (wh_load_u32_acquire(a.word) != UINT32_MAX) {
+    }
+}
+
+/* The same kernels on one stream: the first never ends. Nor do two that use up the budget of two.
+ */
 static void test_one_stream_is_serial(void **state) {
     (void)state;
     for (uint32_t p = 0; p < N_POLICIES; p++) {
@@ -107,9 +114,14 @@ static void test_one_stream_is_serial(void **state) {
         const talk_args a = make_talk(d, 20);
         start_talk(d, a, s, s, 1);
         assert_int_equal(wh_device_sync(d), WH_DEVICE_ERROR);
-        assert_non_null(strstr(wh_device_error_text(d), "livelock: 4000000 "));
+        assert_non_null(strstr(wh_device_error_text(d), "livelock: 11 lanes of talk wait"));
         assert_int_equal(*a.word, 1);
         assert_int_equal(wh_device_sync(d), WH_OK); /* reported once, and no longer queued */
+        const wh_launch l = on(d, s, 1, 33);
+        assert_int_equal(stare(&l, &a), WH_OK);
+        assert_int_equal(stare(&l, &a), WH_OK);
+        assert_int_equal(wh_device_sync(d), WH_DEVICE_ERROR);
+        assert_non_null(strstr(wh_device_error_text(d), "livelock: 4000000 "));
         wh_device_close(d);
     }
 }

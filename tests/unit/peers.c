@@ -97,6 +97,17 @@ WH_KERNEL(highest_sm, work_args, a) {
     wh_backoff(9);
 }
 
+/* Waits for a word that the other side never writes. */
+WH_KERNEL(forsaken, work_args, a) {
+    for (uint32_t k = 0; wh_load_u32_acquire(&a.words[1]) == 0; k++) {
+        wh_backoff(k);
+    }
+}
+
+WH_KERNEL(says_nothing, work_args, a) {
+    wh_store_u32_release(&a.words[0], 1);
+}
+
 WH_KERNEL(trapping, work_args, a) {
     if (wh_thread_id() == a.value) {
         wh_trap("on purpose");
@@ -365,6 +376,36 @@ static void test_failure(void **state) {
     }
 }
 
+/* A kernel on one device waits for ever for one on the other. */
+static void test_waits_for_ever(void **state) {
+    (void)state;
+    for (int by = 0; by < 2; by++) {
+        wh_sim_options o;
+        memset(&o, 0, sizeof o);
+        o.step_budget = (uint64_t)1 << 30; /* of both: the time to wait depends on it */
+        wh_device *d[2] = {open_with(&o), open_sms(2, 4)};
+        wh_heap *heap = make_heap(d[0], NULL);
+        wh_launch l[2] = {grid(d[0], 1, 32), grid(d[1], 1, 32)};
+        uint32_t *words = take(d[0], 8);
+        assert_int_equal(wh_heap_enable_peer(heap, d[1]), WH_OK);
+        const work_args a = args_of(heap, NULL, words);
+        assert_int_equal(wh_stream_create(d[0], &l[0].stream), WH_OK);
+        assert_int_equal(wh_stream_create(d[1], &l[1].stream), WH_OK);
+        assert_int_equal(says_nothing(&l[0], &a), WH_OK);
+        assert_int_equal(forsaken(&l[1], &a), WH_OK);
+        assert_int_equal(wh_device_sync(d[by]), WH_DEVICE_ERROR);
+        for (int i = 0; i < 2; i++) {
+            const char *error = wh_device_error_text(d[i]);
+            assert_non_null(strstr(error, "kernel forsaken, block 0 thread "));
+            assert_non_null(strstr(error, "livelock: 32 lanes of forsaken"));
+        }
+        assert_int_equal(words[0], 1);
+        assert_int_equal(wh_heap_destroy(heap), WH_OK);
+        wh_device_close(d[1]);
+        wh_device_close(d[0]);
+    }
+}
+
 /* Three devices, joined by two heaps, which go in any order; those that stay work on. */
 static void test_order_of_ends(void **state) {
     (void)state;
@@ -400,11 +441,12 @@ static void test_message(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whom),        cmocka_unit_test(test_which_kernels),
-        cmocka_unit_test(test_together),    cmocka_unit_test(test_sms),
-        cmocka_unit_test(test_freed_there), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_failure),     cmocka_unit_test(test_order_of_ends),
-        cmocka_unit_test(test_growth),      cmocka_unit_test(test_message),
+        cmocka_unit_test(test_whom),          cmocka_unit_test(test_which_kernels),
+        cmocka_unit_test(test_together),      cmocka_unit_test(test_sms),
+        cmocka_unit_test(test_freed_there),   cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_failure),       cmocka_unit_test(test_waits_for_ever),
+        cmocka_unit_test(test_order_of_ends), cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

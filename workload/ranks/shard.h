@@ -18,8 +18,8 @@
  * neither WH_OK nor NO_VERTEX wh_comm_last_failure says which rank it is about, and why. What
  * comm.h says of dead communicators holds for the graph: only wh_shard_close is left then.
  *
- * Batches, questions and PageRank stay on the devices: by NCCL nothing of them goes over the host,
- * but what the caller has there. Triangles, arrays and moves are work of the hosts.
+ * Batches, questions, PageRank and triangles stay on the devices: by NCCL nothing of them goes over
+ * the host, but what the caller has there. Arrays and moves are work of the hosts.
  *
  * A graph is a set of arcs without values, of the class lattice. Every rank has a record of 46
  * bytes for each id of the whole graph, and 7 bytes an id on the host. There are at most 2048
@@ -50,7 +50,8 @@ typedef struct wh_shard_options {
     int undirected;
     uint64_t batch; /* arcs of the largest batch that comes to a rank, and goes from it, for which
                        memory is taken at once; 0: when it comes */
-    uint64_t piece; /* triangles: bytes of lists that this rank sends at a time; 0: 16 MiB */
+    uint64_t piece; /* triangles: bytes of lists that this rank sends at a time, up to 4 GiB; 0: 16
+                       MiB */
 } wh_shard_options;
 
 /* Errors: BAD_ARGUMENT (also: the options of a rank differ, or its library lays graphs out in
@@ -159,10 +160,19 @@ wh_status wh_shard_rebalance(wh_shard *shard, double most, uint64_t *moved);
 wh_status wh_shard_pagerank(wh_shard *shard, const wh_graph_pagerank_options *options, float *rank,
                             wh_graph_pagerank_result *result);
 
-/* As wh_graph_triangles, *total on all ranks. UNSUPPORTED: the graph is directed.
- * Cost: a copy as of PageRank, the degrees, and of each vertex its list of neighbours that come
- * after it by degree, 4 bytes an entry and 4, to each rank that owns one of them: at most
- * options.piece at a time, or one list. The lists are looked up in each other on the host. */
+/* As wh_graph_triangles, *total on all ranks. One rank alone calls that. Errors: BAD_ARGUMENT:
+ * total is NULL; UNSUPPORTED: the graph is directed, or there are nearly 2^32 ids; OUT_OF_MEMORY: a
+ * device has too little, of which all ranks learn before lists go.
+ * Each vertex has a list of its neighbours that come after it by degree, which goes to each rank
+ * that owns one of them. There it is looked up in the lists of these, a few entries a lane, however
+ * long lists are.
+ * Device memory: 12 bytes an id, 20 for each of this rank's, 8 for each entry of its lists; for
+ * what goes options.piece and one list to each rank; for what comes the piece of each other rank,
+ * and one list; but no more than there is in all. 4 bytes an id, and what goes and comes, are kept.
+ * Cost: three walks over arcs or lists and two scans; 4 bytes for each id from its owner to each
+ * rank; 4 bytes an entry of a list, and 4, to each rank that needs it: at most options.piece at a
+ * time, and one list more; calls of the communicator and waits: 3, and one for each piece of the
+ * rank that has most of them. The first one, and the first after a move, has O(ids) on the host. */
 wh_status wh_shard_triangles(wh_shard *shard, uint64_t *total);
 
 /* --- where the time goes ------------------------------------------------------------------------

@@ -5,18 +5,34 @@
  * of a warp for those of its lanes that have the same bin, and takes places for all of them by one
  * atomic a bin. Which of a bin's places an arc gets is any; no two get the same.
  *
- * seen[i]     written by count, then read and written by scatter, both by the lane that has arc i
- * counts[b]   fetch_add by count; read by lay, and the host
- * cursors[b]  stored by lay; fetch_add by scatter. What a block gets is its own
- * out         heads and what fills messages up by lay, arcs by scatter: each word by one lane
- * tally       fetch_add; read by the host
- * keys[k]     all set; once to a key, by cas. Who has changed it, writes holders[k]
- * holders[k]  fetch_or by settle: the one that finds it without TAKEN reads done[] of the holder,
- *             and may write it; nobody else does. done[] of others is written by their own lanes
+ * R1      counts[b]: fetch_add, relaxed, by count, of what a block has counted in its shared
+ *         memory. lay reads it, and the host
+ * R2      cursors[b]: stored by lay; a block of scatter takes by one fetch_add, relaxed, as many
+ *         places as it has counted arcs of the tile, and each of these has a number of its own
+ *         below that. So each word of out has one writer: lay of heads and of what fills messages
+ *         up, scatter of arcs
+ * R3      a block's barriers: its bins are zero before a lane counts; all have counted before
+ *         places are taken; these are there before a lane sends, and before the next tile's bins
+ *         are cleared
+ * R4      seen[i]: written by count, then read and written by scatter, there by the one lane that
+ *         has arc i
+ * T1      keys[k]: NO_KEY becomes a key once, by cas, relaxed: who does that, writes holders[k],
+ *         and its arc is the one that comes. What fills a message up looks like NO_KEY, so it must
+ *         not enter: it would be the holder of an entry that another arc gets
+ * T2      holders[k] gets TAKEN once, by fetch_or, relaxed, in settle: who finds it without, reads
+ *         done[] of the holder, and may write it; nobody else does. done[] of others is written by
+ *         their own lanes
+ * C1      loops, and what find_new lists: places by fetch_add, relaxed, on the tally; each entry by
+ *         the lane that got it. Sums of the tally: fetch_add, too. The host reads them
  *
- * All accesses are relaxed: what one kernel writes, the next one of the stream reads. Progress: a
- * cas that fails has seen another key, and goes on to the next entry; no lane waits for another one
- * but at a block's barriers. */
+ * Fields that no tag names have one writer, the lane with that number. What one kernel writes, the
+ * next one of the stream reads.
+ *
+ * Progress a cas that fails has seen another key, and goes on to the next entry: the table has more
+ *         entries than arcs. No lane waits for another one but at a block's barriers
+ * Checked by tests/ranks/kernels.c, which has the kernels by themselves, and tests/ranks/shard.c;
+ *         the mutations shard-... break each tag
+ */
 #define WH_KERNEL_THREADS 256
 
 #include "workload/ranks/shard_kernels.h"
@@ -72,7 +88,7 @@ WH_FN uint32_t take(uint32_t *counts, const whi_shard_routing *a, uint32_t bin) 
     const uint32_t leader = wh_mask_leader(same);
     uint32_t first = 0;
     if (bin < 2 * a->size && wh_lane_id() == leader) {
-        first = wh_shared_fetch_add_u32(&counts[bin], wh_popc32(same));
+        first = wh_shared_fetch_add_u32(&counts[bin], wh_popc32(same)); /* R1, R2 */
     }
     return wh_shfl_u32(WH_FULL_WARP, first, leader) + wh_mask_rank(same);
 }
@@ -82,7 +98,7 @@ WH_FN void clear_bins(uint32_t *counts, uint32_t bins) {
     for (uint32_t b = wh_thread_in_block(); b < bins; b += wh_block_threads()) {
         counts[b] = 0;
     }
-    wh_syncthreads();
+    wh_syncthreads(); /* R3 */
 }
 
 WH_KERNEL(count, whi_shard_routing, a) {
@@ -105,7 +121,7 @@ WH_KERNEL(count, whi_shard_routing, a) {
         for (uint32_t k = 0; k < EACH; k++) {
             const uint64_t at = i + k * step;
             if (at < a.n) {
-                a.seen[at] = seen[k];
+                a.seen[at] = seen[k]; /* R4 */
                 bad += seen[k] == WHI_SHARD_NOWHERE;
             }
             (void)take(counts, &a, bin_of(&a, seen[k] & 0xffff, comes[k]));
@@ -114,18 +130,18 @@ WH_KERNEL(count, whi_shard_routing, a) {
             }
         }
     }
-    wh_syncthreads();
+    wh_syncthreads(); /* R3 */
     for (uint32_t b = wh_thread_in_block(); b < bins; b += wh_block_threads()) {
         if (counts[b] != 0) {
-            wh_add_u32_relaxed(&a.counts[b], counts[b]);
+            wh_add_u32_relaxed(&a.counts[b], counts[b]); /* R1 */
         }
     }
     wh_syncwarp(WH_FULL_WARP);
-    add_all(&a.tally->bad, bad);
+    add_all(&a.tally->bad, bad); /* C1 */
 }
 
 WH_FN void put(const whi_shard_routing *a, uint32_t owner, uint64_t place, uint64_t arc) {
-    a->out[place + (uint64_t)WHI_SHARD_HEAD * (owner + 1)] = arc;
+    a->out[place + (uint64_t)WHI_SHARD_HEAD * (owner + 1)] = arc; /* R2 */
 }
 
 /* A warp: where each bin begins; of each message the head, and the arcs that fill it up. */
@@ -142,7 +158,7 @@ WH_KERNEL(lay, whi_shard_routing, a) {
             uint64_t *head = &a.out[at + (uint64_t)WHI_SHARD_HEAD * p];
             head[0] = go;
             head[1] = 0;
-            a.cursors[b] = at;
+            a.cursors[b] = at; /* R2 */
             a.cursors[b + 1] = at + go;
         }
         for (uint32_t k = n; k < filled; k++) {
@@ -166,7 +182,7 @@ WH_FN void send(const whi_shard_routing *a, uint64_t i, uint32_t comes, const ui
             put(a, second, base[bin_of(a, second, comes)] + at[1], (uint64_t)low << 32 | high);
         }
     }
-    a->seen[i] = told;
+    a->seen[i] = told; /* R4 */
 }
 
 WH_KERNEL(scatter, whi_shard_routing, a) {
@@ -188,12 +204,12 @@ WH_KERNEL(scatter, whi_shard_routing, a) {
                 at[k][1] = take(counts, &a, bin_of(&a, seen[k] >> 16, comes[k]));
             }
         }
-        wh_syncthreads();
+        wh_syncthreads(); /* R3 */
         for (uint32_t b = me; b < bins; b += threads) {
             const uint32_t n = counts[b];
-            base[b] = n != 0 ? wh_fetch_add_u32_relaxed(&a.cursors[b], n) : 0;
+            base[b] = n != 0 ? wh_fetch_add_u32_relaxed(&a.cursors[b], n) : 0; /* R2 */
         }
-        wh_syncthreads(); /* and the next tile's bins are cleared when all have read these */
+        wh_syncthreads(); /* R3 */
         for (uint32_t k = 0; k < EACH; k++) {
             const uint64_t i = first + k * threads + me;
             if (i < a.n) {
@@ -220,9 +236,8 @@ WH_FN uint64_t find(const whi_shard_local *l, uint64_t key) {
     return k;
 }
 
-/* Arc i comes: the first one of those that are alike holds the entry. Returns its role. (What fills
- * a message up has no entry.) */
-WH_FN uint8_t enter(const whi_shard_local *l, uint64_t key, uint64_t i) {
+/* Arc i comes: the first one of those that are alike holds the entry. Returns its role. */
+WH_FN uint8_t enter(const whi_shard_local *l, uint64_t key, uint64_t i) { /* T1 */
     if (key == NO_ARC) {
         return WHI_SHARD_AGAIN;
     }
@@ -261,7 +276,7 @@ WH_KERNEL(unpack, whi_shard_arrival, a) {
         wh_syncwarp(WH_FULL_WARP);
         if (a.to.loops != NULL) {
             const int is = arc != NO_ARC && wh_low_u32(arc) == wh_high_u32(arc);
-            const uint32_t place = place_all(&a.to.tally->loops, is);
+            const uint32_t place = place_all(&a.to.tally->loops, is); /* C1 */
             if (is) {
                 a.to.loops[place] = wh_low_u32(arc);
                 a.to.from[first + i] = a.to.to[first + i] = WHI_SHARD_NOWHERE;
@@ -286,7 +301,7 @@ WH_KERNEL(sort_out, whi_shard_local, l) {
  * copy i of those that go. */
 WH_FN uint8_t settle_stays(const whi_shard_local *l, uint64_t i) {
     const uint64_t k = find(l, (uint64_t)l->to[i] << 32 | l->from[i]);
-    const uint32_t holder = wh_fetch_or_u32_relaxed(&l->holders[k], TAKEN);
+    const uint32_t holder = wh_fetch_or_u32_relaxed(&l->holders[k], TAKEN); /* T2 */
     uint8_t done = WH_GRAPH_NO_CHANGE;
     if ((holder & TAKEN) == 0 && l->done[holder] == WH_GRAPH_NO_CHANGE) {
         l->done[holder] = done = WH_GRAPH_APPLIED;
@@ -315,7 +330,7 @@ WH_KERNEL(sum_up, whi_shard_local, l) {
         sum += l.done[i] == WH_GRAPH_APPLIED ? 1 + (uint64_t)is_loop : 0;
     }
     wh_syncwarp(WH_FULL_WARP);
-    add_all(&l.tally->told, sum);
+    add_all(&l.tally->told, sum); /* C1 */
 }
 
 /* --- what is new --------------------------------------------------------------------------------
@@ -331,7 +346,7 @@ WH_KERNEL(find_new, whi_shard_before, b) {
     for (uint64_t v = wh_thread_id(); v < b.graph.n_vertices; v += wh_grid_threads()) {
         const uint32_t *to = wh_graph_neighbours(b.graph, (uint32_t)v);
         const uint32_t old = b.degrees[v], n = wh_graph_degree(b.graph, (uint32_t)v) - old;
-        const uint32_t at = n != 0 ? wh_fetch_add_u32_relaxed(&b.tally->fresh, n) : 0;
+        const uint32_t at = n != 0 ? wh_fetch_add_u32_relaxed(&b.tally->fresh, n) : 0; /* C1 */
         for (uint32_t i = 0; i < n; i++) {
             b.from[at + i] = (uint32_t)v;
             b.to[at + i] = to[old + i];

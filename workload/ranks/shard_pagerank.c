@@ -7,12 +7,13 @@
 
 #include <string.h>
 
+#include "graph/rank_numbers.h"
 #include "warpheap/core/hash.h"
 #include "warpheap/detail/alloc/tables.h"
 
 WH_TABLES_ONCE(whi_shard_rank_kernels, whi_shard_rank_kernels_find)
 
-#define ONE ((double)((uint64_t)1 << 62))
+#define ONE ((double)WHI_RANK_ONE)
 
 typedef struct ranking {
     whi_shard_ranking on;

@@ -3,60 +3,48 @@
  * A lane takes a vertex with few arcs, a warp one with more; hubs are put into a list, which a
  * second kernel goes through, a block of threads a hub.
  *
- * in[v]     push: fetch_add by all lanes with an arc to v; read, and zero again, by the one lane of
- *           pack or update that has v. pull: written by the one warp, or lane, that has v; of a hub
- *           zero by that lane, and fetch_add by the warps of its block
- * hubs[]    each entry by the lane that got its place (fetch_add on sums->hubs); read by the kernel
- *           that comes next
- * sums      fetch_add; read by the host
- * others    written by the one lane that has the vertex, or place
+ * G1      in[v], push: fetch_add, relaxed, by all lanes that have an arc to v; read, and zero
+ *         again, by the one lane of pack or update that has v, before the next walk
+ * G2      in[v], pull: stored by the one lane that has v, or by lane 0 of the one warp; or v is a
+ *         hub
+ * H1      hubs[], sums->hubs: written by walk alone: places by fetch_add, relaxed, each entry by
+ *         the lane that got its place; read by walk_hubs
+ * H2      in[v] of a hub, pull: zero by the lane that lists v, then fetch_add, relaxed, by the
+ *         warps of its block in walk_hubs
+ * C2      other sums: fetch_add, relaxed; read by the host
  *
- * All accesses are relaxed: what one kernel writes, the next one of the stream reads. No lane waits
- * for another one. */
+ * Fields that no tag names have one writer, the lane with the vertex, or place. What one kernel
+ * writes, the next one of the stream reads.
+ *
+ * Progress no lane waits for another one
+ * Checked by tests/ranks/shard.c, to the bit against ranks of a graph on one rank; the mutations
+ *         shard-rank-... break each tag
+ */
 #define WH_KERNEL_THREADS 256
 
 #include "workload/ranks/shard_rank_kernels.h"
 
+#include "graph/rank_numbers.h"
 #include "graph/rounds.h"
 #include "warpheap/detail/alloc/tables.h"
 #include "workload/ranks/shard_kernels.h"
-
-#define ONE ((uint64_t)1 << 62)
-#define ONE_FLOAT 4611686018427387904.0f /* the same */
 
 /* Degrees up to which a lane takes a vertex, and a warp. The simulated device has small graphs. */
 #define LANE_DEGREE (WH_FILE_IS_CUDA ? 16u : 4u)
 #define WARP_DEGREE (WH_FILE_IS_CUDA ? 1024u : 24u)
 
-/* x by a fraction in 2^-64, rounded down. */
-WH_FN uint64_t fraction_of(uint64_t x, uint64_t fraction) {
-    const uint32_t xl = wh_low_u32(x), xh = wh_high_u32(x);
-    const uint32_t fl = wh_low_u32(fraction), fh = wh_high_u32(fraction);
-    const uint64_t a = wh_mul_wide_u32(xh, fl), b = wh_mul_wide_u32(xl, fh);
-    const uint64_t middle =
-        (uint64_t)wh_high_u32(wh_mul_wide_u32(xl, fl)) + wh_low_u32(a) + wh_low_u32(b);
-    return wh_mul_wide_u32(xh, fh) + wh_high_u32(a) + wh_high_u32(b) + wh_high_u32(middle);
-}
-
 /* --- ranks of own vertices ----------------------------------------------------------------------
  */
 
 WH_KERNEL(start_sum, whi_shard_ranking, a) {
-    uint64_t upper = 0, lower = 0, bad = 0;
+    rank_sum sum = {0, 0, 0};
     FOR_ROUNDS(v, a.ids) {
         const int is_vertex = v < a.ids && a.map[v] != WHI_SHARD_NOBODY;
-        const float x = is_vertex ? a.start[v] : 0.0f;
-        if (x >= 0.0f && x <= 1.0f) {
-            const uint64_t fixed = (uint64_t)(x * ONE_FLOAT);
-            upper += fixed >> 31; /* neither can be too large, however many vertices there are */
-            lower += fixed & 0x7fffffff;
-        } else { /* or it is no number */
-            bad++;
-        }
+        add_rank(&sum, is_vertex ? a.start[v] : 0.0f);
     }
-    add_all(&a.sums->upper, upper);
-    add_all(&a.sums->lower, lower);
-    add_all(&a.sums->bad, bad);
+    add_all(&a.sums->upper, sum.upper); /* C2 */
+    add_all(&a.sums->lower, sum.lower);
+    add_all(&a.sums->bad, sum.bad);
 }
 
 /* The j-th own entry's vertex has a rank. Returns it if no arc can carry it on. */
@@ -83,7 +71,8 @@ WH_KERNEL(first_ranks, whi_shard_ranking, a) {
         if (v != WHI_SHARD_NOWHERE) {
             uint64_t rank = 0; /* of what is no vertex, for good */
             if (a.map[v] != WHI_SHARD_NOBODY) {
-                rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale) : ONE / a.live;
+                rank = a.start != NULL ? (uint64_t)((double)a.start[v] * a.scale)
+                                       : WHI_RANK_ONE / a.live;
             }
             dangling += settle(&a, j, v, rank);
         } else if (j < a.own) {
@@ -91,14 +80,14 @@ WH_KERNEL(first_ranks, whi_shard_ranking, a) {
             a.out[j] = 0;
         }
     }
-    add_all(&a.sums->dangling, dangling);
+    add_all(&a.sums->dangling, dangling); /* C2 */
 }
 
 /* What arcs bring to the j-th own entry's vertex. */
 WH_FN uint64_t brought(const whi_shard_ranking *a, uint64_t j, uint32_t v) {
     uint64_t sum = a->in[v];
     if (!a->pulls) {
-        a->in[v] = 0;
+        a->in[v] = 0; /* G1 */
         for (uint32_t r = 0; r < a->others; r++) {
             sum += a->got[r * a->own + j];
         }
@@ -119,7 +108,7 @@ WH_KERNEL(update, whi_shard_ranking, a) {
             }
         }
     }
-    add_all(&a.sums->change, change);
+    add_all(&a.sums->change, change); /* C2 */
     add_all(&a.sums->dangling, dangling);
 }
 
@@ -133,7 +122,7 @@ WH_KERNEL(pack, whi_shard_ranking, a) {
         a.out[i] = 0;
         if (v != WHI_SHARD_NOWHERE) {
             a.out[i] = a.in[v];
-            a.in[v] = 0;
+            a.in[v] = 0; /* G1 */
         }
     }
 }
@@ -149,7 +138,7 @@ WH_KERNEL(spread, whi_shard_ranking, a) {
 
 WH_KERNEL(floats, whi_shard_ranking, a) {
     for (uint64_t j = wh_thread_id(); j < a.own; j += wh_grid_threads()) {
-        a.out_floats[j] = (float)a.rank[j] / ONE_FLOAT;
+        a.out_floats[j] = (float)a.rank[j] / RANK_ONE_FLOAT;
     }
 }
 
@@ -190,11 +179,11 @@ WH_FN row row_of_own(const whi_shard_ranking *a, uint64_t j) {
         r = row_of(a, v);
     }
     const int is_hub = r.n > WARP_DEGREE;
-    const uint32_t at = place_all(&a->sums->hubs, is_hub);
+    const uint32_t at = place_all(&a->sums->hubs, is_hub); /* H1 */
     if (is_hub) {
-        a->hubs[at] = r.v;
+        a->hubs[at] = r.v; /* H1 */
         if (a->pulls) {
-            a->in[r.v] = 0;
+            a->in[r.v] = 0; /* H2 */
         }
         r.n = 0;
         r.v = WHI_SHARD_NOWHERE;
@@ -222,7 +211,7 @@ WH_FN uint64_t along(const whi_shard_ranking *a, row r, uint32_t first, uint32_t
     } else if (r.n != 0) {
         const uint64_t share = a->share[r.v];
         for (uint32_t i = first; i < r.n; i += step) {
-            wh_add_u64_relaxed(&a->in[r.to[i]], share);
+            wh_add_u64_relaxed(&a->in[r.to[i]], share); /* G1 */
         }
     }
     return sum;
@@ -240,13 +229,13 @@ WH_KERNEL(walk, whi_shard_ranking, a) {
             const uint64_t part = along(&a, r, lane, WH_WARP_SIZE);
             const uint64_t sum = a.pulls ? warp_sum(part) : 0;
             if (a.pulls && lane == 0) {
-                a.in[r.v] = sum;
+                a.in[r.v] = sum; /* G2 */
             }
         }
         if (mine.n <= LANE_DEGREE && mine.v != WHI_SHARD_NOWHERE) {
             const uint64_t sum = along(&a, mine, 0, 1);
             if (a.pulls) {
-                a.in[mine.v] = sum;
+                a.in[mine.v] = sum; /* G2 */
             }
         }
     }
@@ -258,7 +247,7 @@ WH_KERNEL(walk_hubs, whi_shard_ranking, a) {
         const row r = row_of(&a, a.hubs[i]);
         const uint64_t sum = along(&a, r, wh_thread_in_block(), wh_block_threads());
         if (a.pulls) {
-            add_all(&a.in[r.v], sum);
+            add_all(&a.in[r.v], sum); /* H2 */
         }
     }
 }

@@ -16,8 +16,7 @@ typedef struct whi_shard_sums {
     uint32_t hubs;
 } whi_shard_sums;
 
-/* Ranks are integers of 2^-62, as in src/graph/algorithms_kernels.c: sums of them are the same bits
- * whoever adds what first.
+/* Ranks are integers of 2^-62 (src/graph/rank_numbers.h).
  *
  * An undirected graph pulls: each vertex adds up the shares of its neighbours, and shares of own
  * vertices go to all ranks. A directed one pushes: shares are added to the ends of arcs, and sums

@@ -8,9 +8,12 @@
  *         fetch_add, relaxed, of the class's cursor; the host reads when the kernel has ended
  * S2      of a heavy key with WHI_CLASS_ONCE the row that finds `seen` zero in an exchange,
  *         relaxed, goes; none has gone before, and exactly one finds it so
- * L1      link: a slot belongs to the key of the first row that is put there, for good. head is set
+ * S3      link: a slot belongs to the key of the first row that is put there, for good. head is set
  *         by a cas, relaxed; next and rows are read by the next kernel. Progress: a cas fails only
  *         if another row has been put into that list
+ *
+ * Checked by tests/ranks/tables.c, against loops over all rows; the mutations tables-... break each
+ *         tag
  */
 #define WH_KERNEL_THREADS 256
 #define WH_KERNEL_BLOCKS 3 /* of an SM: rows that are under way hide each other's waits */
@@ -240,13 +243,13 @@ WH_KERNEL(link_rows, whi_sums, a) {
         const uint64_t key = number_at(a.key, a.key_bytes, i);
         uint32_t s = whi_slot_of_key(key, a.log2), old = wh_load_u32_relaxed(&a.head[s]);
         for (;;) {
-            if (old != 0 && number_at(a.key, a.key_bytes, old - 1) != key) { /* L1 */
+            if (old != 0 && number_at(a.key, a.key_bytes, old - 1) != key) { /* S3 */
                 s = (s + 1) & mask;
                 old = wh_load_u32_relaxed(&a.head[s]);
                 continue;
             }
             a.next[i] = old;
-            const uint32_t seen = wh_cas_u32_relaxed(&a.head[s], old, (uint32_t)i + 1); /* L1 */
+            const uint32_t seen = wh_cas_u32_relaxed(&a.head[s], old, (uint32_t)i + 1); /* S3 */
             if (seen == old) {
                 break;
             }
