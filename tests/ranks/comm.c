@@ -201,6 +201,34 @@ static void add(void **state) {
     expect_ok(c, wh_comm_close(c));
 }
 
+/* No handle, no numbers or too many, no line: said as any other mistake, and nothing is touched. */
+static void nothing_given(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(0);
+    wh_comm_buffer got = {0};
+    const int odd = wh_comm_rank(c) == wh_comm_size(c) - 1;
+    uint64_t n[5] = {1, 2, 3, 4, 5};
+    assert_int_equal(wh_comm_agree(NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_to_all(NULL, n, n, &got), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_gather(NULL, n, 8, &got), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_all_reduce(NULL, n, 1, WH_COMM_U64, WH_COMM_SUM), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_comm_give_up(NULL, WH_OUT_OF_MEMORY, "nobody"), WH_BAD_ARGUMENT);
+    wh_comm_buffer_free(NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        wh_comm_add(c, odd && kind == 0 ? NULL : n, odd && kind == 1 ? 5 : 2);
+        assert_int_equal(wh_comm_agree(c), WH_BAD_ARGUMENT);
+        assert_int_equal(wh_comm_last_failure(c)->reason, WH_COMM_REPORTED);
+        assert_int_equal(wh_comm_last_failure(c)->rank, wh_comm_size(c) - 1);
+        assert_true(n[0] == 1 && n[1] == 2);
+    }
+    wh_comm_add(c, NULL, 0);
+    expect_ok(c, wh_comm_agree(c));
+    wh_comm_report(c, odd ? WH_UNSUPPORTED : WH_OK, NULL);
+    assert_int_equal(wh_comm_agree(c), WH_UNSUPPORTED);
+    assert_null(strstr(wh_comm_last_failure(c)->text, "null"));
+    expect_ok(c, wh_comm_close(c));
+}
+
 static void reduce_numbers(wh_comm *c, uint64_t numbers, wh_comm_op op) {
     const uint64_t rank = (uint64_t)wh_comm_rank(c), size = (uint64_t)wh_comm_size(c);
     const uint64_t sum = size * (size + 1) / 2, last = numbers - 1;
@@ -409,12 +437,13 @@ static void other_version(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_to_all), cmocka_unit_test(all_to_all_of_devices),
-        cmocka_unit_test(counts),     cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(all_gather), cmocka_unit_test(all_reduce),
-        cmocka_unit_test(add),        cmocka_unit_test(reports),
-        cmocka_unit_test(unequal),    cmocka_unit_test(other_version),
-        cmocka_unit_test(no_room),    cmocka_unit_test(by_nccl),
+        cmocka_unit_test(all_to_all),    cmocka_unit_test(all_to_all_of_devices),
+        cmocka_unit_test(counts),        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(all_gather),    cmocka_unit_test(all_reduce),
+        cmocka_unit_test(add),           cmocka_unit_test(reports),
+        cmocka_unit_test(unequal),       cmocka_unit_test(other_version),
+        cmocka_unit_test(no_room),       cmocka_unit_test(by_nccl),
+        cmocka_unit_test(nothing_given),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

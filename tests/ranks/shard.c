@@ -917,11 +917,34 @@ static void bad_arguments(void **state) {
     close_small(&x);
 }
 
+/* A call without its graph says so here; the other ranks have not made it. */
+static void no_graph(void **state) {
+    (void)state;
+    wh_graph_batch none;
+    wh_graph_result result;
+    uint64_t n = 0;
+    uint32_t id = 0;
+    float rank = 0;
+    memset(&none, 0, sizeof none);
+    assert_int_equal(wh_shard_insert(NULL, &none, &result), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_erase(NULL, &none, &result), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_update(NULL, &none, &result), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_has(NULL, &none), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_degrees(NULL, &id), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_to_csr(NULL, 0, NULL, &n), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_add_vertices(NULL, 1, &id), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_remove_vertices(NULL, &id, 1, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_move(NULL, &id, 1, 0), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_rebalance(NULL, 1, &n), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_pagerank(NULL, NULL, &rank, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_triangles(NULL, &n), WH_BAD_ARGUMENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls),  cmocka_unit_test(many_arcs), cmocka_unit_test(full_heap),
         cmocka_unit_test(full_device),   cmocka_unit_test(full_move), cmocka_unit_test(unequal),
-        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(bad_arguments), cmocka_unit_test(no_graph),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

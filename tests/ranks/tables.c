@@ -5,6 +5,7 @@
 #include "ranks_test.h"
 
 #include <math.h>
+#include <sys/mman.h>
 
 #include "warpheap/core/hash.h"
 
@@ -1003,6 +1004,40 @@ static void bad_arguments(void **state) {
     close_all(&x);
 }
 
+/* A broadcast of more rows than a table may have, though each rank's are not: columns of zeros that
+ * take no memory. And calls without their object. */
+static void too_many(void **state) {
+    (void)state;
+    assert_int_equal(wh_shard_join_run(NULL, NULL, NULL, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_join_resume(NULL, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_group_run(NULL, NULL, NULL), WH_BAD_ARGUMENT);
+    assert_int_equal(wh_shard_group_resume(NULL, NULL), WH_BAD_ARGUMENT);
+    if (is_alone() || on_gpu()) {
+        skip();
+    }
+    context x;
+    wh_shard_join *join = NULL;
+    wh_table b, none;
+    open_all(&x, 0, NOBODY, 0, 0);
+    memset(&none, 0, sizeof none);
+    memset(&b, 0, sizeof b);
+    b.n = WH_MOST_ROWS / (uint64_t)x.size + 1;
+    const size_t bytes = (size_t)b.n * 4;
+    void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(zeros != MAP_FAILED);
+    b.key = zeros;
+    wh_shard_join_options o = join_options(&x);
+    o.exchange = WH_SHARD_BROADCAST;
+    expect_ok(x.comm, wh_shard_join_create(&join, &o));
+    assert_int_equal(wh_shard_join_run(join, &b, &none, NULL), WH_UNSUPPORTED);
+    assert_int_equal(wh_comm_last_failure(x.comm)->reason, WH_COMM_REPORTED);
+    assert_null(wh_shard_join_local(join));
+    expect_ok(x.comm, wh_shard_join_run(join, &none, &none, NULL));
+    assert_int_equal(wh_shard_join_destroy(join), WH_OK);
+    (void)munmap(zeros, bytes);
+    close_all(&x);
+}
+
 /* A rank with other options, or that makes another call: that is the end of the communicator. */
 static void unequal(void **state) {
     (void)state;
@@ -1042,7 +1077,7 @@ int main(void) {
         cmocka_unit_test(stuck),         cmocka_unit_test(full_device),
         cmocka_unit_test(takes_nothing), cmocka_unit_test(even_joins),
         cmocka_unit_test(even_groups),   cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(unequal),
+        cmocka_unit_test(unequal),       cmocka_unit_test(too_many),
     };
     return run_ranks(tests, sizeof tests / sizeof *tests);
 }

@@ -154,14 +154,20 @@ wh_status whi_comm_headers(wh_comm *c, whi_comm_call call, uint64_t check) {
  */
 
 wh_status wh_comm_agree(wh_comm *c) {
+    if (c == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     whi_comm_no_bytes(c);
     return whi_comm_headers(c, WHI_COMM_AGREE, 0);
 }
 
 wh_status wh_comm_give_up(wh_comm *c, wh_status status, const char *line) {
+    if (c == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     if (!c->dead) {
         (void)whi_comm_fail(c, c->rank, WH_COMM_ENGINE, status, "rank %d: %s: %.120s", c->rank,
-                            wh_status_name(status), line);
+                            wh_status_name(status), line != NULL ? line : "");
         whi_comm_tell(c);
     }
     return status;
@@ -211,6 +217,9 @@ wh_status wh_comm_buffer_reserve(wh_comm_buffer *b, uint64_t bytes) {
 }
 
 void wh_comm_buffer_free(wh_comm_buffer *b) {
+    if (b == NULL) {
+        return;
+    }
     free_data(b);
     free(b->bytes);
     free(b->offset);
@@ -334,6 +343,9 @@ wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes
                              wh_comm_buffer *got) {
     const unsigned char *at = data;
     uint64_t sum = 0;
+    if (c == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     for (int r = 0; r < c->size && bytes != NULL; r++) {
         sum += bytes[r];
     }
@@ -351,6 +363,9 @@ wh_status wh_comm_all_to_all(wh_comm *c, const void *data, const uint64_t *bytes
 }
 
 wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_comm_buffer *got) {
+    if (c == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     if (got == NULL || (data == NULL && bytes != 0)) {
         wh_comm_report(c, WH_BAD_ARGUMENT, "all-gather without data, or a buffer");
     }
@@ -364,6 +379,9 @@ wh_status wh_comm_all_gather(wh_comm *c, const void *data, uint64_t bytes, wh_co
 
 wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type type, wh_comm_op op) {
     const whi_comm_numbers numbers = {data, n, type, op};
+    if (c == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     whi_comm_no_bytes(c);
     memset(&c->few, 0, sizeof c->few);
     const int is_bad = (data == NULL && n != 0) || (unsigned)type > WH_COMM_F64 ||
@@ -387,5 +405,10 @@ wh_status wh_comm_all_reduce(wh_comm *c, void *data, uint64_t n, wh_comm_type ty
 
 void wh_comm_add(wh_comm *c, uint64_t *data, uint64_t n) {
     const whi_comm_numbers numbers = {data, n, WH_COMM_U64, WH_COMM_SUM};
-    c->few = numbers;
+    const whi_comm_numbers none = {NULL, 0, WH_COMM_U64, WH_COMM_SUM};
+    const int is_bad = n > WHI_COMM_FEW || (data == NULL && n != 0);
+    if (is_bad) {
+        wh_comm_report(c, WH_BAD_ARGUMENT, "numbers to add: none, or more than four");
+    }
+    c->few = is_bad ? none : numbers;
 }

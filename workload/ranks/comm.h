@@ -25,7 +25,8 @@
  * until the process ends: do not free them.
  *
  * A call without its handle, or its options, returns BAD_ARGUMENT on this rank, and nothing to the
- * others, who wait for it: there is nothing to tell them by.
+ * others, who wait for it: there is nothing to tell them by. Those that return no status must have
+ * it.
  *
  * A communicator may be used by any host thread, by one at a time. Nothing prints or exits.
  */
@@ -138,7 +139,7 @@ typedef struct wh_comm_buffer {
     uint64_t *bytes, *offset; /* of size + 1 entries, host memory; offset[size]: in all */
     wh_device *device;        /* NULL: host memory */
 } wh_comm_buffer;
-void wh_comm_buffer_free(wh_comm_buffer *buffer);
+void wh_comm_buffer_free(wh_comm_buffer *buffer); /* NULL is ignored */
 
 /* Room for `bytes`, at once: a call that brings no more needs no memory, and cannot fail for want
  * of it. What is there is lost. Of this rank alone. On failure the buffer is as it was. Errors:
@@ -162,8 +163,9 @@ wh_status wh_comm_all_reduce(wh_comm *comm, void *data, uint64_t n, wh_comm_type
                              wh_comm_op op);
 
 /* The next call, if it is no all-reduce, adds up data[i] over all ranks besides, in its lines:
- * n <= 4, the same on all ranks. The sums are there where wh_comm_agreed says that all came; else
- * data is as it was. data lives until then. Costs nothing. */
+ * n <= 4, the same on all ranks; if more, or no data, that call is BAD_ARGUMENT. The sums are there
+ * where wh_comm_agreed says that all came; else data is as it was. data lives until then. Costs
+ * nothing. */
 void wh_comm_add(wh_comm *comm, uint64_t *data, uint64_t n);
 
 #endif

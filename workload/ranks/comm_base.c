@@ -46,7 +46,7 @@ void wh_comm_get_stats(const wh_comm *c, wh_comm_stats *stats) {
 void wh_comm_report(wh_comm *c, wh_status status, const char *line) {
     if (status != WH_OK && c->report == WH_OK) {
         c->report = status;
-        (void)snprintf(c->report_text, sizeof c->report_text, "%s", line);
+        (void)snprintf(c->report_text, sizeof c->report_text, "%s", line != NULL ? line : "");
     }
 }
 

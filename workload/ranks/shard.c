@@ -31,6 +31,9 @@ static int is_dead(const wh_shard *s) {
 }
 
 wh_status whi_shard_begin(wh_shard *s, const char *what) {
+    if (s == NULL) {
+        return WH_BAD_ARGUMENT;
+    }
     if (is_dead(s)) {
         return wh_comm_last_failure(s->comm)->status;
     }

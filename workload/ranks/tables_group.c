@@ -461,7 +461,7 @@ static void let_go(wh_shard_group *x) {
 wh_status wh_shard_group_run(wh_shard_group *x, const wh_table *table,
                              wh_shard_group_result *result) {
     wh_table first, light;
-    wh_status s = whi_tables_begin(&x->t, "group-by");
+    wh_status s = x != NULL ? whi_tables_begin(&x->t, "group-by") : WH_BAD_ARGUMENT;
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }
@@ -486,7 +486,7 @@ wh_status wh_shard_group_run(wh_shard_group *x, const wh_table *table,
 }
 
 wh_status wh_shard_group_resume(wh_shard_group *x, wh_shard_group_result *result) {
-    wh_status s = whi_tables_begin(&x->t, "resume of a group-by");
+    wh_status s = x != NULL ? whi_tables_begin(&x->t, "resume of a group-by") : WH_BAD_ARGUMENT;
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }

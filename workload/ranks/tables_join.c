@@ -274,7 +274,7 @@ wh_status wh_shard_join_run(wh_shard_join *x, const wh_table *build, const wh_ta
                             wh_shard_join_result *result) {
     const wh_table *const tables[WHI_TABLES] = {build, probe};
     wh_table in[WHI_TABLES];
-    wh_status s = whi_tables_begin(&x->t, "join");
+    wh_status s = x != NULL ? whi_tables_begin(&x->t, "join") : WH_BAD_ARGUMENT;
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }
@@ -288,7 +288,7 @@ wh_status wh_shard_join_run(wh_shard_join *x, const wh_table *build, const wh_ta
 }
 
 wh_status wh_shard_join_resume(wh_shard_join *x, wh_shard_join_result *result) {
-    wh_status s = whi_tables_begin(&x->t, "resume of a join");
+    wh_status s = x != NULL ? whi_tables_begin(&x->t, "resume of a join") : WH_BAD_ARGUMENT;
     if (result != NULL) {
         memset(result, 0, sizeof *result);
     }

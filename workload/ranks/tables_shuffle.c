@@ -12,6 +12,8 @@
 #include "workload/ranks/comm_own.h"
 #include "workload/ranks/tables_count.h"
 
+#define MORE_ROWS "more rows would come than a table may have"
+
 static whi_heavy_slots slots_of(const whi_tables *t) {
     whi_heavy_slots h;
     memset(&h, 0, sizeof h);
@@ -89,8 +91,12 @@ wh_status whi_tables_broadcast(whi_tables *t, uint32_t table, const whi_rows *ro
     const double begin = whi_comm_now();
     received->n = t->all_brought[table];
     t->work.sent += rows->n * (t->ranks - 1);
-    wh_comm_report(t->comm, room_to_spread(t, rows, received),
-                   "no device memory for the rows of a small table");
+    if (received->n > WH_MOST_ROWS) {
+        wh_comm_report(t->comm, WH_UNSUPPORTED, MORE_ROWS);
+    } else {
+        wh_comm_report(t->comm, room_to_spread(t, rows, received),
+                       "no device memory for the rows of a small table");
+    }
     wh_status s = WH_OK;
     for (uint32_t c = 0; c < rows->columns && s == WH_OK; c++) {
         const void *column = has_numbers(rows, c) ? t->send[c].data : rows->column[c];
@@ -287,7 +293,7 @@ wh_status whi_tables_shuffle(whi_tables *t, uint32_t table, const whi_rows *rows
     t->work.sent += z.go;
     wh_status s = WH_OK;
     if (received->n > WH_MOST_ROWS) {
-        wh_comm_report(t->comm, WH_UNSUPPORTED, "more rows would come than a table may have");
+        wh_comm_report(t->comm, WH_UNSUPPORTED, MORE_ROWS);
         s = WH_UNSUPPORTED;
     } else {
         s = take_rooms(t, rows, &z, received);
