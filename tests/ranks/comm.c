@@ -150,25 +150,48 @@ static void counts(void **state) {
     expect_ok(c, wh_comm_close(c));
 }
 
-static void all_gather(void **state) {
-    (void)state;
-    wh_comm *c = open_comm(64);
+static void gather(wh_comm *c, wh_device *device) {
     wh_comm_buffer got = {0};
+    void *on_device = NULL;
     const int rank = wh_comm_rank(c), size = wh_comm_size(c);
-    unsigned char own[MOST_RANKS * 100];
+    unsigned char own[MOST_RANKS * 100], came[MOST_RANKS * MOST_RANKS * 100];
     for (uint64_t i = 0; i < sizeof own; i++) {
         own[i] = byte_of(rank, 0, i);
     }
+    got.device = device;
+    if (device != NULL) {
+        on_device = take(device, sizeof own);
+        assert_int_equal(wh_device_copy_in(device, on_device, own, sizeof own), WH_OK);
+    }
     for (int round = 0; round < 3; round++) {
-        expect_ok(c, wh_comm_all_gather(c, own, (uint64_t)(rank * 100 + round), &got));
+        const void *data = device != NULL ? on_device : own;
+        expect_ok(c, wh_comm_all_gather(c, data, (uint64_t)(rank * 100 + round), &got));
+        if (device == NULL) {
+            memcpy(came, got.data, got.offset[size]);
+        } else if (got.offset[size] != 0) {
+            assert_int_equal(wh_device_copy_out(device, came, got.data, got.offset[size]), WH_OK);
+        }
         for (int from = 0; from < size; from++) {
             assert_int_equal(got.bytes[from], from * 100 + round);
             for (uint64_t i = 0; i < got.bytes[from]; i++) {
-                assert_int_equal(got.data[got.offset[from] + i], byte_of(from, 0, i));
+                assert_int_equal(came[got.offset[from] + i], byte_of(from, 0, i));
             }
         }
     }
+    if (device != NULL) {
+        assert_int_equal(wh_device_free(device, on_device), WH_OK);
+    }
     wh_comm_buffer_free(&got);
+}
+
+static void all_gather(void **state) {
+    (void)state;
+    wh_comm *c = open_comm(64);
+    wh_device *device = open_device(NULL);
+    gather(c, NULL);
+    gather(c, device);
+    gather(c, wh_comm_rank(c) == 1 ? NULL : device);
+    wh_device_close(device);
     expect_ok(c, wh_comm_close(c));
 }
 

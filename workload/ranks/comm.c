@@ -265,24 +265,30 @@ static unsigned char *staged(wh_comm *c, int which, uint64_t bytes) {
     return c->staged_room[which] != 0 ? c->staged[which] : NULL;
 }
 
-/* What goes, from the device; where what comes will be. */
+/* Whether rank r gets what the rank before it gets, as in an all-gather. */
+static int is_as_before(const wh_comm *c, int r) {
+    return r != 0 && c->from[r] == c->from[r - 1] && c->bytes[r] == c->bytes[r - 1];
+}
+
+/* What goes, from the device, each part once; where what comes will be. */
 static wh_status stage_out(wh_comm *c, const wh_comm_buffer *got) {
-    uint64_t sum = 0, at = 0;
+    uint64_t at = 0;
     for (int r = 0; r < c->size; r++) {
-        sum += c->bytes[r];
+        at += is_as_before(c, r) ? 0 : c->bytes[r];
     }
-    unsigned char *out = staged(c, 0, sum + 1), *in = staged(c, 1, got->offset[c->size] + 1);
+    unsigned char *out = staged(c, 0, at + 1), *in = staged(c, 1, got->offset[c->size] + 1);
     if (out == NULL || in == NULL) {
         return WH_OUT_OF_MEMORY;
     }
     wh_status s = WH_OK;
-    for (int r = 0; r < c->size && s == WH_OK; r++) {
-        if (c->bytes[r] != 0) {
+    for (int r = c->size; r-- > 0 && s == WH_OK;) { /* from[r - 1] is still as it was */
+        const int is_same = is_as_before(c, r);
+        at -= is_same ? 0 : c->bytes[r];
+        if (!is_same && c->bytes[r] != 0) {
             s = wh_device_copy_out(got->device, out + at, c->from[r], c->bytes[r]);
         }
-        c->from[r] = out + at;
+        c->from[r] = is_same ? out + at - c->bytes[r] : out + at;
         c->to[r] = in + got->offset[r];
-        at += c->bytes[r];
     }
     return s;
 }
