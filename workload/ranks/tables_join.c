@@ -24,6 +24,12 @@ struct wh_shard_join {
 /* --- create -------------------------------------------------------------------------------------
  */
 
+/* As many as before, at least: tables may be large in turn. */
+static uint64_t room_for(const wh_shard_join *x, uint32_t k, uint64_t rows, int is_first) {
+    const uint64_t ahead = whi_rows_ahead(&x->t, rows, is_first);
+    return ahead > x->most[k] ? ahead : x->most[k];
+}
+
 /* This rank's operator, for so many rows. */
 static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t probe_rows) {
     wh_join_options o;
@@ -41,8 +47,8 @@ static wh_status make_local(wh_shard_join *x, uint64_t build_rows, uint64_t prob
     o.build_value = x->value[BUILD];
     o.probe_value = x->value[PROBE];
     o.page_bytes = x->o.page_bytes;
-    o.build_rows = x->most[BUILD] = whi_rows_ahead(&x->t, build_rows, is_first);
-    o.probe_rows = x->most[PROBE] = whi_rows_ahead(&x->t, probe_rows, is_first);
+    o.build_rows = x->most[BUILD] = room_for(x, BUILD, build_rows, is_first);
+    o.probe_rows = x->most[PROBE] = room_for(x, PROBE, probe_rows, is_first);
     return s == WH_OK ? wh_join_create(&x->local, &o) : s;
 }
 
