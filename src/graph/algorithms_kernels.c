@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#include "lists.h"
 #include "rank_numbers.h"
 #include "rounds.h"
 #include "warpheap/detail/alloc/tables.h"
@@ -327,14 +328,9 @@ WH_FN void fill_forward(const whi_walk *w, arcs its, uint32_t to) {
 }
 WALK(forward_fill, no_share, fill_forward)
 
-/* A list of vertices after v, ascending once it is sorted. */
-typedef struct list {
-    uint32_t *to;
-    uint32_t n;
-} list;
-
-WH_FN list list_of(const whi_walk *w, uint32_t v) {
-    list l;
+/* The vertices after v, once they are sorted. */
+WH_FN whi_list list_of(const whi_walk *w, uint32_t v) {
+    whi_list l;
     l.n = w->forward.n[v];
     l.to = w->forward.to + (w->forward.end[v] - l.n);
     return l;
@@ -343,20 +339,9 @@ WH_FN list list_of(const whi_walk *w, uint32_t v) {
 WH_KERNEL(forward_sort, whi_walk, w) {
     const uint64_t warps = wh_grid_threads() / WH_WARP_SIZE;
     for (uint64_t v = wh_thread_id() / WH_WARP_SIZE; v < w.n_vertices; v += warps) {
-        const list l = list_of(&w, (uint32_t)v);
-        wh_team_sort(wh_team_warp(), l.to, NULL, l.n);
+        const uint32_t n = w.forward.n[v];
+        wh_team_sort(wh_team_warp(), w.forward.to + (w.forward.end[v] - n), NULL, n);
     }
-}
-
-WH_FN int list_has(list l, uint32_t v) {
-    uint32_t first = 0, n = l.n; /* if it is there, it is one of n from the first */
-    WH_NO_UNROLL
-    while (n > 1) {
-        const uint32_t half = n / 2;
-        first += l.to[first + half] <= v ? half : 0;
-        n -= half;
-    }
-    return n == 1 && l.to[first] == v;
 }
 
 WH_FN void count_triangle(const whi_walk *w, uint32_t u, uint32_t v, uint32_t x) {
@@ -370,7 +355,7 @@ WH_FN void count_triangle(const whi_walk *w, uint32_t u, uint32_t v, uint32_t x)
 /* An edge of a lane: of both ends' lists, which one is looked up in which. */
 typedef struct edge {
     uint32_t u, v;
-    list shorter, longer;
+    whi_list shorter, longer;
 } edge;
 
 WH_FN edge edge_of(const whi_walk *w, uint64_t i) {
@@ -381,29 +366,11 @@ WH_FN edge edge_of(const whi_walk *w, uint64_t i) {
     if (i < w->forward.edges) {
         e.u = w->forward.source[i];
         e.v = w->forward.to[i];
-        const list a = list_of(w, e.u), b = list_of(w, e.v);
+        const whi_list a = list_of(w, e.u), b = list_of(w, e.v);
         e.shorter = a.n < b.n ? a : b;
         e.longer = a.n < b.n ? b : a;
     }
     return e;
-}
-
-WH_FN list list_of_lane(list mine, uint32_t lane) {
-    list its;
-    its.n = wh_shfl_u32(WH_FULL_WARP, mine.n, lane);
-    its.to = (uint32_t *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)mine.to, lane);
-    return its;
-}
-
-/* The lane whose entries the q-th one of a warp is among. up_to: in each lane the entries of its
- * own and of those before. All lanes, each with its q; what is beyond the last one is the last
- * lane's. */
-WH_FN uint32_t lane_with(uint32_t up_to, uint32_t q) {
-    uint32_t lane = 0;
-    for (uint32_t step = WH_WARP_SIZE / 2; step != 0; step /= 2) {
-        lane += wh_shfl_u32(WH_FULL_WARP, up_to, lane + step - 1) <= q ? step : 0;
-    }
-    return lane;
 }
 
 /* Triangles of the edges that the lanes of a warp have, each lane's share. */
@@ -415,8 +382,8 @@ WH_FN uint64_t triangles_of_edges(const whi_walk *w, edge mine) {
     for (uint32_t first = 0; first < all; first += WH_WARP_SIZE) {
         const uint32_t q = first + wh_lane_id(), lane = lane_with(up_to, q);
         const uint32_t before = wh_shfl_u32(WH_FULL_WARP, up_to - mine.shorter.n, lane);
-        const list shorter = list_of_lane(mine.shorter, lane);
-        const list longer = list_of_lane(mine.longer, lane);
+        const whi_list shorter = list_of_lane(mine.shorter, lane);
+        const whi_list longer = list_of_lane(mine.longer, lane);
         const uint32_t u = wh_shfl_u32(WH_FULL_WARP, mine.u, lane);
         const uint32_t v = wh_shfl_u32(WH_FULL_WARP, mine.v, lane);
         if (q < all && list_has(longer, shorter.to[q - before])) {

@@ -23,6 +23,7 @@
 
 #include "workload/ranks/shard_triangle_kernels.h"
 
+#include "graph/lists.h"
 #include "graph/rounds.h"
 #include "warpheap/core/grid_scan.h"
 #include "warpheap/detail/alloc/tables.h"
@@ -35,35 +36,8 @@
 #define EACH 4u /* entries of a lane in a tile */
 #define ONE_LIST ((uint64_t)1 << 32)
 
-/* --- what a warp deals out ---------------------------------------------------------------------
- */
-
-/* The lane whose entries the q-th one of a warp is among. up_to: in each lane the entries of its
- * own and of those before. All lanes, each with its q. */
-WH_FN uint32_t lane_with(uint32_t up_to, uint32_t q) {
-    uint32_t lane = 0;
-    for (uint32_t step = WH_WARP_SIZE / 2; step != 0; step /= 2) {
-        lane += wh_shfl_u32(WH_FULL_WARP, up_to, lane + step - 1) <= q ? step : 0;
-    }
-    return lane;
-}
-
-/* Numbers, of which a lane has those of another one. */
-typedef struct list {
-    const uint32_t *to;
-    uint32_t n;
-} list;
-
-WH_FN list list_of_lane(list mine, uint32_t lane) {
-    list its;
-    its.n = wh_shfl_u32(WH_FULL_WARP, mine.n, lane);
-    its.to =
-        (const uint32_t *)(uintptr_t)wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)mine.to, lane);
-    return its;
-}
-
-WH_FN list no_list(void) {
-    list l;
+WH_FN whi_list no_list(void) {
+    whi_list l;
     l.to = NULL;
     l.n = 0;
     return l;
@@ -103,9 +77,9 @@ WH_FN void visit(const whi_shard_counting *a, uint32_t j, uint32_t v) {
     }
 }
 
-WH_FN list row_of(const whi_shard_counting *a, uint32_t j) {
+WH_FN whi_list row_of(const whi_shard_counting *a, uint32_t j) {
     const uint32_t v = a->order[a->first + j];
-    list row = no_list();
+    whi_list row = no_list();
     if (v != WHI_SHARD_NOWHERE) {
         row.n = wh_graph_degree(a->graph, v);
         row.to = wh_graph_neighbours(a->graph, v);
@@ -114,8 +88,8 @@ WH_FN list row_of(const whi_shard_counting *a, uint32_t j) {
 }
 
 /* That of own entry j, if it is no hub; hubs go to the list. All lanes of a full warp. */
-WH_FN list row_or_hub(const whi_shard_counting *a, uint64_t j) {
-    const list row = j < a->own ? row_of(a, (uint32_t)j) : no_list();
+WH_FN whi_list row_or_hub(const whi_shard_counting *a, uint64_t j) {
+    const whi_list row = j < a->own ? row_of(a, (uint32_t)j) : no_list();
     const int is_hub = row.n > WARP_DEGREE;
     const uint32_t at = place_all(&a->sums->hubs, is_hub);
     if (is_hub) {
@@ -126,14 +100,14 @@ WH_FN list row_or_hub(const whi_shard_counting *a, uint64_t j) {
 
 WH_KERNEL(walk, whi_shard_counting, a) {
     FOR_ROUNDS(j, a.own) {
-        const list mine = row_or_hub(&a, j);
+        const whi_list mine = row_or_hub(&a, j);
         const uint32_t up_to = wh_scan_add_warp_u32(mine.n);
         const uint32_t all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
         WH_NO_UNROLL
         for (uint32_t first = 0; first < all; first += WH_WARP_SIZE) {
             const uint32_t q = first + wh_lane_id(), lane = lane_with(up_to, q);
             const uint32_t before = wh_shfl_u32(WH_FULL_WARP, up_to - mine.n, lane);
-            const list its = list_of_lane(mine, lane);
+            const whi_list its = list_of_lane(mine, lane);
             if (q < all) {
                 visit(&a, (uint32_t)(j - wh_lane_id()) + lane, its.to[q - before]);
             }
@@ -145,7 +119,7 @@ WH_KERNEL(walk_hubs, whi_shard_counting, a) {
     const uint32_t hubs = a.sums->hubs;
     for (uint32_t k = wh_block_id(); k < hubs; k += wh_grid_blocks()) {
         const uint32_t j = a.hubs[k];
-        const list row = row_of(&a, j);
+        const whi_list row = row_of(&a, j);
         for (uint32_t i = wh_thread_in_block(); i < row.n; i += wh_block_threads()) {
             visit(&a, j, row.to[i]);
         }
@@ -160,8 +134,8 @@ WH_GRID_SCAN(scan_begin, whi_shard_counting, a, a.own, n_of, a.begin)
 WH_GRID_SCAN(scan_words, whi_shard_counting, a, a.own, n_of, a.words)
 
 /* Of own entry j. */
-WH_FN list list_of(const whi_shard_counting *a, uint32_t j) {
-    list l;
+WH_FN whi_list list_of(const whi_shard_counting *a, uint32_t j) {
+    whi_list l;
     l.to = a->to + a->begin[j];
     l.n = (uint32_t)(a->begin[j + 1] - a->begin[j]);
     return l;
@@ -305,7 +279,7 @@ WH_KERNEL(lay, whi_shard_counting, a) {
 
 /* The lists of the lanes of a full warp, each to its rank, if there is one. place: the number of
  * the list in the message, and where its entries begin there. */
-WH_FN void put(const whi_shard_counting *a, list mine, uint32_t rank, uint64_t place) {
+WH_FN void put(const whi_shard_counting *a, whi_list mine, uint32_t rank, uint64_t place) {
     uint32_t *end = NULL;
     if (rank != WHI_SHARD_NOWHERE) {
         uint32_t *message = a->messages + a->at[rank] + 1;
@@ -320,7 +294,7 @@ WH_FN void put(const whi_shard_counting *a, list mine, uint32_t rank, uint64_t p
     for (uint32_t first = 0; first < all; first += WH_WARP_SIZE) {
         const uint32_t q = first + wh_lane_id(), lane = lane_with(up_to, q);
         const uint32_t behind = wh_shfl_u32(WH_FULL_WARP, up_to, lane);
-        const list its = list_of_lane(mine, lane);
+        const whi_list its = list_of_lane(mine, lane);
         const uint64_t its_end = wh_shfl_u64(WH_FULL_WARP, (uint64_t)(uintptr_t)end, lane);
         if (q < all) {
             ((uint32_t *)(uintptr_t)its_end)[-(int64_t)(behind - q)] =
@@ -336,7 +310,7 @@ WH_KERNEL(pack, whi_shard_counting, a) {
     for (uint64_t first = begin + wh_block_id() * tile; first < end;
          first += wh_grid_blocks() * tile) {
         uint32_t rank[EACH];
-        list mine[EACH];
+        whi_list mine[EACH];
         uint64_t place[EACH];
         clear(counts, a.size);
         for (uint32_t k = 0; k < EACH; k++) {
@@ -364,20 +338,9 @@ WH_KERNEL(pack, whi_shard_counting, a) {
 /* --- what lists have in common ----------------------------------------------------------------
  */
 
-WH_FN int list_has(list l, uint32_t v) {
-    uint32_t first = 0, n = l.n; /* if it is there, it is one of n from the first */
-    WH_NO_UNROLL
-    while (n > 1) {
-        const uint32_t half = n / 2;
-        first += l.to[first + half] <= v ? half : 0;
-        n -= half;
-    }
-    return n == 1 && l.to[first] == v;
-}
-
 /* Entries that each lane's two lists have in common: each lane's share of all. A full warp. */
-WH_FN uint64_t common(list a, list b) {
-    const list shorter = a.n < b.n ? a : b, longer = a.n < b.n ? b : a;
+WH_FN uint64_t common(whi_list a, whi_list b) {
+    const whi_list shorter = a.n < b.n ? a : b, longer = a.n < b.n ? b : a;
     const uint32_t up_to = wh_scan_add_warp_u32(shorter.n);
     const uint32_t all = wh_shfl_u32(WH_FULL_WARP, up_to, WH_WARP_SIZE - 1);
     uint64_t found = 0;
@@ -385,14 +348,14 @@ WH_FN uint64_t common(list a, list b) {
     for (uint32_t first = 0; first < all; first += WH_WARP_SIZE) {
         const uint32_t q = first + wh_lane_id(), lane = lane_with(up_to, q);
         const uint32_t before = wh_shfl_u32(WH_FULL_WARP, up_to - shorter.n, lane);
-        const list one = list_of_lane(shorter, lane), other = list_of_lane(longer, lane);
+        const whi_list one = list_of_lane(shorter, lane), other = list_of_lane(longer, lane);
         found += q < all && list_has(other, one.to[q - before]);
     }
     return found;
 }
 
 /* Whether a place is an own one, and then its list. */
-WH_FN int has_list(const whi_shard_counting *a, uint32_t place, list *its) {
+WH_FN int has_list(const whi_shard_counting *a, uint32_t place, whi_list *its) {
     const uint32_t j = place - a->first;
     const int is_own = j < a->own;
     *its = is_own ? list_of(a, j) : no_list();
@@ -402,7 +365,7 @@ WH_FN int has_list(const whi_shard_counting *a, uint32_t place, list *its) {
 WH_KERNEL(own, whi_shard_counting, a) {
     uint64_t found = 0;
     FOR_ROUNDS(i, a.edges) {
-        list one = no_list(), other = no_list();
+        whi_list one = no_list(), other = no_list();
         if (i < a.edges && has_list(&a, a.to[i], &other)) {
             one = list_of(&a, a.source[i]);
         }
@@ -412,7 +375,7 @@ WH_KERNEL(own, whi_shard_counting, a) {
 }
 
 /* The list that entry x of a message is in. ends: of its n lists; entries lie behind them. */
-WH_FN list list_with(const uint32_t *ends, uint32_t n, uint32_t x) {
+WH_FN whi_list list_with(const uint32_t *ends, uint32_t n, uint32_t x) {
     uint32_t k = 0; /* the first one that ends behind x */
     WH_NO_UNROLL
     for (uint32_t left = n; left != 0;) {
@@ -422,7 +385,7 @@ WH_FN list list_with(const uint32_t *ends, uint32_t n, uint32_t x) {
         left = is_before ? left - half - 1 : half;
     }
     const uint32_t begin = k != 0 ? ends[k - 1] : 0;
-    list l;
+    whi_list l;
     l.to = ends + n + begin;
     l.n = ends[k] - begin;
     return l;
@@ -430,7 +393,7 @@ WH_FN list list_with(const uint32_t *ends, uint32_t n, uint32_t x) {
 
 /* Of the word that came, if it is an entry, and an own vertex: its list, and the list that it is
  * in. */
-WH_FN int pair_at(const whi_shard_counting *a, uint64_t word, list *one, list *other) {
+WH_FN int pair_at(const whi_shard_counting *a, uint64_t word, whi_list *one, whi_list *other) {
     uint32_t m = 0; /* the last message that begins at the word or before */
     for (uint32_t step = WHI_SHARD_LIST_MESSAGES / 2; step != 0; step /= 2) {
         m += m + step < a->n_messages && a->message[m + step] <= word ? step : 0;
@@ -448,7 +411,7 @@ WH_KERNEL(came, whi_shard_counting, a) {
     const uint64_t first = a.message[0], n = a.message[a.n_messages] - first;
     uint64_t found = 0;
     FOR_ROUNDS(i, n) {
-        list one = no_list(), other = no_list();
+        whi_list one = no_list(), other = no_list();
         if (i < n) {
             (void)pair_at(&a, first + i, &one, &other);
         }
